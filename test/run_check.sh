@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# All tests of the project; `./quickstart check` runs this. The last line is "N passed, N failed, N skipped".
+set -euo pipefail
+
+zip_top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=sh/common.sh
+. "$zip_top/test/sh/common.sh"
+# shellcheck source=sh/packages.sh
+. "$zip_top/test/sh/packages.sh"
+# shellcheck source=sh/libfabric21.sh
+. "$zip_top/test/sh/libfabric21.sh"
+# shellcheck source=sh/build.sh
+. "$zip_top/test/sh/build.sh"
+# shellcheck source=sh/steps.sh
+. "$zip_top/test/sh/steps.sh"
+
+fuzz_seconds=20
+with_21=yes
+rebaseline=()
+
+parse_options() {
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--only) [ $# -ge 2 ] || die "--only needs a pattern"; steps_only=$2; shift 2 ;;
+		--only=*) steps_only=${1#*=}; shift ;;
+		--fuzz-seconds) [ $# -ge 2 ] || die "--fuzz-seconds needs a number"; fuzz_seconds=$2; shift 2 ;;
+		--fuzz-seconds=*) fuzz_seconds=${1#*=}; shift ;;
+		--no-libfabric-2.1) with_21=no; shift ;;
+		--rebaseline) rebaseline=(--rebaseline); shift ;;
+		-h|--help) exec "$zip_top/quickstart" --help ;;
+		*) die "unknown option of check: $1 (see ./quickstart --help)" ;;
+		esac
+	done
+}
+
+# build_step BUILD TARGETS OPTIONS...: a build that fails is a failed test; sets built_<n>
+build_step() {
+	local build=$1 rc=0
+	( build_make "$@" ) || rc=$?
+	if [ $rc -eq 0 ]; then
+		built="$built $build "
+	else
+		echo "0 1 0" > "$steps_dir/build-$build.count"
+		step_say "FAILED   build-$build"
+	fi
+}
+
+is_built() { [[ $built = *" $1 "* ]]; }
+
+built=
+build_all() {
+	local programs="all check-programs"
+	autogen_need
+	build_step check "$programs" --enable-werror
+	build_step check-sanitizers "$programs" --enable-werror --enable-sanitizers --without-cuda --without-hip CFLAGS="-O1 -g"
+	build_step check-fuzz all --enable-fuzzers --enable-sanitizers --without-cuda --without-hip CC=clang CFLAGS="-O1 -g"
+	if [ $with_21 = yes ]; then
+		if ( lf21_need ); then
+			build_step check-2.1 all --enable-werror --without-cuda --without-hip --with-libfabric="$zip_lf21_prefix"
+		else
+			echo "0 1 0" > "$steps_dir/libfabric-2.1.count"
+			step_say "FAILED   libfabric-2.1 could not be built; what needs it is skipped"
+		fi
+	fi
+}
+
+static_steps() {
+	local dir
+	is_built check || return 0
+	dir=$(build_dir check)
+	step headers 120 make -C "$dir" check-headers
+	step exports 60 make -C "$dir" check-exports
+	step install 120 "$zip_top/test/run_install.sh" "$dir"
+}
+
+unit_steps() {
+	local build program
+	for build in check check-sanitizers; do
+		is_built $build || { step_skip "unit-$build" "build $build failed"; continue; }
+		for program in $(build_list $build check_PROGRAMS); do
+			step_later "unit $(basename "$program") ($build)" 600 "$zip_top/test/run_isolated.sh" \
+				"$(build_dir $build)/$program"
+		done
+	done
+}
+
+fuzz_steps() {
+	local program name corpus dir seeds
+	is_built check-fuzz || { step_skip fuzz "build check-fuzz failed"; return 0; }
+	dir=$(build_dir check-fuzz)
+	for program in $(build_list check-fuzz fuzz_programs); do
+		name=$(basename "$program")
+		corpus=$zip_work/corpus/$name
+		seeds=$zip_top/test/corpus/$name
+		mkdir -p "$corpus"
+		[ -d "$seeds" ] || seeds=
+		step_later "$name" $((fuzz_seconds + 120)) "$dir/$program" -max_total_time="$fuzz_seconds" -timeout=10 \
+			-rss_limit_mb=3000 -print_final_stats=1 -artifact_prefix="$corpus-" "$corpus" ${seeds:+"$seeds"}
+	done
+}
+
+# Programs of two processes over stacks of this libfabric.
+stack_steps() {
+	local build=$1 version=$2
+	is_built "$build" || { step_skip "e2e-$build" "build $build failed"; return 0; }
+	step_later "e2e libfabric $version ($build)" 900 "$zip_top/test/run_e2e.sh" --build "$(build_dir "$build")"
+}
+
+fabtests_steps() {
+	local width=$steps_width
+	is_built check-2.1 || return 0
+	# these mostly sleep: they take no place in the queue
+	steps_width=99
+	step_later "fabtests" 1200 "$zip_top/test/run_fabtests.sh" --libfabric "$zip_lf21_prefix" --fabtests "$zip_lf21_fabtests" \
+		--provider-path "$(build_dir check-2.1)/.libs" "${rebaseline[@]}"
+	steps_width=$((width + 1))
+}
+
+parse_options "$@"
+# shellcheck disable=SC2086
+need_packages $zip_packages_build $zip_packages_check
+steps_init
+say "Building (in $zip_work)"
+build_all
+say "Testing (logs in $steps_dir)"
+can_isolate || note "cannot make namespaces here: tests share ports and processes with the machine"
+static_steps
+if [ $with_21 = yes ]; then
+	fabtests_steps
+	stack_steps check-2.1 2.1
+else
+	step_skip libfabric-2.1 "--no-libfabric-2.1"
+fi
+stack_steps check 1.17
+stack_steps check-sanitizers 1.17
+if is_built check; then
+	step_later "pingpong" 300 "$zip_top/test/run_pingpong.sh" "$(build_dir check)/.libs"
+fi
+unit_steps
+fuzz_steps
+steps_wait
+steps_end

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The project's end-to-end programs (test/e2e_*.c) over a matrix of stacks. A program starts both sides itself, takes the stack
+# from FI_PROVIDER, and ends with 0, with 77 when the stack cannot do what it tests (last line says why), or fails.
+set -euo pipefail
+zip_top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=sh/common.sh
+. "$zip_top/test/sh/common.sh"
+
+usage() {
+	cat <<'END'
+usage: run_e2e.sh --build DIR [--only PATTERN] [--stacks "STACK ..."] [--timeout SECONDS]
+
+  --build DIR       build tree: its libzip-fi.so and test/e2e_* are used
+  --only PATTERN    only programs whose name matches this extended regular expression
+  --stacks LIST     values of FI_PROVIDER, separated by spaces (default: zip;tcp tcp;ofi_zip zip;shm)
+  --timeout N       seconds a program may take over one stack (default 120)
+
+Prints PASS:, FAIL: or SKIP: for each program and stack; exit status 1 when one failed.
+END
+}
+
+build='' only=. timeout=120 failed=0
+stacks="zip;tcp tcp;ofi_zip zip;shm"
+while [ $# -gt 0 ]; do
+	case $1 in
+	--build) build=$2; shift 2 ;;
+	--only) only=$2; shift 2 ;;
+	--stacks) stacks=$2; shift 2 ;;
+	--timeout) timeout=$2; shift 2 ;;
+	-h|--help) usage; exit 0 ;;
+	*) usage >&2; exit 2 ;;
+	esac
+done
+[ -n "$build" ] || { usage >&2; exit 2; }
+
+# run_one PROGRAM STACK
+run_one() {
+	local program=$1 stack=$2 name log rc=0 start=$SECONDS
+	name="$(basename "$program") [$stack]"
+	log=$(mktemp)
+	isolated timeout --kill-after=5 "$timeout" env FI_PROVIDER_PATH="$build/.libs" FI_PROVIDER="$stack" \
+		ASAN_OPTIONS="${ASAN_OPTIONS-detect_leaks=1}" "$program" > "$log" 2>&1 < /dev/null || rc=$?
+	case $rc in
+	0) echo "PASS: $name ($((SECONDS - start)) s)" ;;
+	77) echo "SKIP: $name: $(tail -n 1 "$log")" ;;
+	*)
+		failed=1
+		sed 's/^/    | /' "$log" | tail -n 60
+		[ $rc -ne 124 ] || echo "    | stopped after $timeout seconds"
+		echo "FAIL: $name (exit status $rc)"
+		;;
+	esac
+	rm -f "$log"
+}
+
+found=no
+for program in $(make -s -C "$build" print-noinst_PROGRAMS); do
+	[[ $(basename "$program") = e2e_* && $program =~ $only ]] || continue
+	found=yes
+	for stack in $stacks; do
+		run_one "$build/$program" "$stack"
+	done
+done
+[ $found = yes ] || { echo "no end-to-end programs in $build"; exit 77; }
+exit $failed
