@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "zipc_codec_choose.h"
+
+#include <pthread.h>
+
+#include "zipc_tables.h"
+
+#define PIECES 4u          /* a block is sampled in pieces of one cache line */
+#define PIECE 64u
+#define SPARSE_BLOCKS 64u
+
+/* Costs of symbols less the cost of an escape; symbol 0 of zero mode is counted apart. */
+static int16_t gains[ZIPC_TABLES][16];
+static pthread_once_t gains_once = PTHREAD_ONCE_INIT;
+
+static void make_gains(void)
+{
+	for (unsigned t = 0; t < ZIPC_TABLES; t++)
+		for (unsigned s = zipc_table_zero[t]; s < ZIPC_TABLE_SYMBOLS; s++)
+			gains[t][s] = (int16_t)(zipc_table_costs[t][s] - zipc_table_costs[t][15]);
+}
+
+/* The bits of each plane in an element. */
+static const uint32_t plane_masks[ZIPC_DTYPE_COUNT][ZIPC_MAX_PLANES] = {
+	[ZIPC_DTYPE_BF16] = { 0x807f },
+	[ZIPC_DTYPE_FP16] = { 0x00ff, 0x8300 },
+	[ZIPC_DTYPE_FP32] = { 0x807f0000, 0xff00, 0x00ff },
+	[ZIPC_DTYPE_E4M3] = { 0x87 },
+	[ZIPC_DTYPE_E5M2] = { 0x83 },
+};
+
+/* Pieces stand in different rows and lanes, so that no column of a matrix is favoured. */
+static inline const uint8_t *piece_at(const uint8_t *block, unsigned i)
+{
+	return block + i * (ZIPC_BLOCK / PIECES) + (i * 11 + 3) % 32 * PIECE;
+}
+
+static unsigned constant_planes(const uint8_t *block, enum zipc_dtype dtype, unsigned pieces)
+{
+	const struct zipc_dtype_info *info = &zipc_dtype_infos[dtype];
+	uint64_t first, diff = 0;
+	unsigned mask = 0;
+
+	/* One element all over: its bits are compared at every place of eight bytes. */
+	first = zipc_load64(piece_at(block, 0));
+	for (unsigned i = 0; i < pieces; i++)
+		for (unsigned j = 0; j < PIECE; j += 8)
+			diff |= zipc_load64(piece_at(block, i) + j) ^ first;
+	for (unsigned bits = 8u * info->size; bits < 64; bits *= 2)
+		diff |= diff >> bits | (first ^ (first >> bits | first << (64 - bits)));
+	for (unsigned p = 0; p < info->nplanes; p++)
+		if (!(diff & plane_masks[dtype][p]))
+			mask |= 1u << p;
+	return mask;
+}
+
+static unsigned sample_exponents(uint8_t *exps, const uint8_t *block, enum zipc_dtype dtype)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < PIECES; i++) {
+		const uint8_t *p = piece_at(block, i);
+
+		switch (dtype) {
+		case ZIPC_DTYPE_BF16:
+			for (unsigned j = 0; j < PIECE; j += 2)
+				exps[n++] = (uint8_t)(zipc_load16(p + j) >> 7);
+			break;
+		case ZIPC_DTYPE_FP16:
+			for (unsigned j = 0; j < PIECE; j += 2)
+				exps[n++] = p[j + 1] >> 2 & 0x1f;
+			break;
+		case ZIPC_DTYPE_FP32:
+			for (unsigned j = 0; j < PIECE; j += 4)
+				exps[n++] = (uint8_t)(zipc_load16(p + j + 2) >> 7);
+			break;
+		case ZIPC_DTYPE_E4M3:
+			for (unsigned j = 0; j < PIECE; j++)
+				exps[n++] = p[j] >> 3 & 0xf;
+			break;
+		default:
+			for (unsigned j = 0; j < PIECE; j++)
+				exps[n++] = p[j] >> 2 & 0x1f;
+			break;
+		}
+	}
+	return n;
+}
+
+/* Mean of the nonzero exponents, then of those within 12 of it: a few infinities or denormals must not move it. */
+static float middle(const uint8_t *exps, unsigned n)
+{
+	unsigned sum = 0, count = 0, mean;
+
+	for (unsigned i = 0; i < n; i++) {
+		sum += exps[i];
+		count += exps[i] != 0;
+	}
+	if (!count)
+		return 0;
+	mean = sum / count;
+	sum = count = 0;
+	for (unsigned i = 0; i < n; i++) {
+		unsigned near = exps[i] && exps[i] + 12u - mean <= 24;
+
+		sum += near ? exps[i] : 0;
+		count += near;
+	}
+	return count ? (float)sum / (float)count : (float)mean;
+}
+
+void zipc_look_block(struct zipc_look *look, const uint8_t *block, enum zipc_dtype dtype)
+{
+	uint8_t exps[ZIPC_LOOK_BYTES];
+	unsigned n = sample_exponents(exps, block, dtype), diff = 0;
+
+	memset(look, 0, sizeof(*look));
+	look->count = (int16_t)n;
+	look->mean = middle(exps, n);
+	look->first = (int16_t)((int)(look->mean + 0.5f) - ZIPC_WINDOW_MIDDLE);
+	for (unsigned i = 0; i < n; i++) {
+		unsigned at = (unsigned)(exps[i] - look->first);
+
+		diff |= (unsigned)(exps[i] ^ exps[0]);
+		if (!exps[i])
+			look->zeros++;
+		else if (at < ZIPC_WINDOW)
+			look->window[at]++;
+	}
+	look->same = !diff;
+	look->constant_planes = (uint8_t)constant_planes(block, dtype, PIECES);
+}
+
+/* Samples of one block, or of several moved on top of each other. In `normal` the zeros have their place among the others. */
+struct pile {
+	int16_t zero[ZIPC_WINDOW], normal[ZIPC_WINDOW];
+	int32_t zeros, count;
+};
+
+static void pile_add(struct pile *pile, const struct zipc_look *look)
+{
+	for (unsigned i = 0; i < ZIPC_WINDOW; i++) {
+		pile->zero[i] = (int16_t)(pile->zero[i] + look->window[i]);
+		pile->normal[i] = (int16_t)(pile->normal[i] + look->window[i]);
+	}
+	if (look->first <= 0 && -look->first < ZIPC_WINDOW)
+		pile->normal[-look->first] = (int16_t)(pile->normal[-look->first] + look->zeros);
+	pile->zeros += look->zeros;
+	pile->count += look->count;
+}
+
+/* Cost of a pile in bits * 16 when symbol 0 of the table stands at place `at` of the window. */
+static int32_t pile_cost(const struct pile *pile, unsigned table, int at)
+{
+	const int16_t *counts = (zipc_table_zero[table] ? pile->zero : pile->normal) + at;
+	const int32_t escape = zipc_table_costs[table][15];
+	int32_t cost = pile->count * escape;
+
+	for (unsigned s = 0; s < 15; s++)
+		cost += counts[s] * gains[table][s];
+	if (zipc_table_zero[table])
+		cost += pile->zeros * (zipc_table_costs[table][0] - escape);
+	return cost;
+}
+
+/* The places symbol 0 may stand at so that bases stay in range; narrow exponents wrap. */
+static void place_range(const struct zipc_dtype_info *info, int first, int *low, int *high)
+{
+	*low = 0;
+	*high = ZIPC_WINDOW - ZIPC_TABLE_SYMBOLS;
+	if (info->ebits < 8)
+		return;
+	if (first < 0)
+		*low = -first;
+	if (first + *high > 255 - ZIPC_TABLE_SYMBOLS)
+		*high = 255 - ZIPC_TABLE_SYMBOLS - first;
+}
+
+/* Best place for the table within one of `near`. */
+static int32_t best_place(const struct pile *pile, unsigned table, int near, int low, int high, int *place)
+{
+	int32_t best = INT32_MAX;
+
+	for (int at = near - 1; at <= near + 1; at++) {
+		int clipped = at < low ? low : at > high ? high : at;
+		int32_t cost = pile_cost(pile, table, clipped);
+
+		if (cost < best) {
+			best = cost;
+			*place = clipped;
+		}
+	}
+	return best;
+}
+
+static unsigned best_table(const struct pile *pile, float mean, int low, int high, int *place)
+{
+	int32_t best = INT32_MAX;
+	unsigned found = 0;
+
+	for (unsigned t = 0; t < ZIPC_TABLES; t++) {
+		int at = 0, near = (int)(ZIPC_WINDOW_MIDDLE + 0.5f + mean - (float)zipc_table_means[t] / 16);
+		int32_t cost = best_place(pile, t, near, low, high, &at);
+
+		if (cost < best) {
+			best = cost;
+			found = t;
+			*place = at;
+		}
+	}
+	return found;
+}
+
+/* Mode and base of one block for the group's table, near where the group puts symbol 0. */
+static uint32_t fit_block(const struct zipc_look *look, const struct zipc_dtype_info *info, unsigned table, int near,
+			  struct zipc_base *base)
+{
+	struct pile pile = { .count = 0 };
+	int low, high, at = 0;
+	int32_t cost, raw = look->count * info->ebits * 16;
+
+	pile_add(&pile, look);
+	place_range(info, look->first, &low, &high);
+	cost = best_place(&pile, table, near, low, high, &at);
+	base->mode = zipc_table_zero[table] ? ZIPC_MODE_ZERO : ZIPC_MODE_NORMAL;
+	base->base = (uint8_t)((look->first + at + zipc_table_zero[table]) & zipc_emask(info));
+	if (look->same)
+		return 0;
+	if (cost >= raw) {
+		base->mode = ZIPC_MODE_RAW;
+		return (uint32_t)raw;
+	}
+	return (uint32_t)cost;
+}
+
+uint32_t zipc_choose_entropy(const struct zipc_look *looks, unsigned n, const struct zipc_dtype_info *info,
+			     unsigned *table, struct zipc_base *bases)
+{
+	struct pile pile = { .count = 0 };
+	const struct zipc_look *reference = NULL;
+	uint32_t cost = 0;
+	int low, high, place = ZIPC_WINDOW_MIDDLE - 10;
+
+	pthread_once(&gains_once, make_gains);
+	*table = 0;
+	for (unsigned b = 0; b < n; b++) {
+		struct zipc_look moved = looks[b];
+		float delta;
+
+		if (looks[b].same)
+			continue;
+		if (!reference)
+			reference = &looks[b];
+		/* Blocks of one distribution must not be torn apart by the noise of their means: they move only if far off. */
+		delta = looks[b].mean - reference->mean;
+		if (delta < 0.75f && delta > -0.75f && moved.first != reference->first) {
+			int by = reference->first - moved.first;
+
+			memset(moved.window, 0, sizeof(moved.window));
+			for (int i = 0; i < ZIPC_WINDOW; i++)
+				if ((unsigned)(i - by) < ZIPC_WINDOW)
+					moved.window[i - by] = looks[b].window[i];
+			moved.first = reference->first;
+		}
+		pile_add(&pile, &moved);
+	}
+	if (reference) {
+		place_range(info, reference->first, &low, &high);
+		*table = best_table(&pile, reference->mean - (float)(reference->first + ZIPC_WINDOW_MIDDLE), low, high, &place);
+	}
+	for (unsigned b = 0; b < n; b++) {
+		float delta = reference ? looks[b].mean - reference->mean : 0;
+		int by = delta < 0.75f && delta > -0.75f && reference ? reference->first - looks[b].first : 0;
+
+		cost += fit_block(&looks[b], info, *table, place + by, &bases[b]);
+	}
+	return cost;
+}
+
+unsigned zipc_choose_fixed(const struct zipc_look *look, const struct zipc_dtype_info *info, struct zipc_base *base)
+{
+	struct pile pile = { .count = 0 };
+	int best = -1, low, high;
+
+	pile_add(&pile, look);
+	place_range(info, look->first, &low, &high);
+	for (int at = low; at <= high; at++) {
+		int normal = 0, zero = pile.zeros;
+
+		for (int s = 0; s < (int)ZIPC_FIXED_ESCAPE; s++) {
+			normal += pile.normal[at + s];
+			zero += s ? pile.zero[at + s] : 0;
+		}
+		if (normal > best || zero > best) {
+			base->mode = zero > normal ? ZIPC_MODE_ZERO : ZIPC_MODE_NORMAL;
+			base->base = (uint8_t)((look->first + at + (zero > normal)) & zipc_emask(info));
+			best = zero > normal ? zero : normal;
+		}
+	}
+	return (unsigned)(look->count - best);
+}
+
+unsigned zipc_constant_bytes(const struct zipc_dtype_info *info, unsigned mask)
+{
+	unsigned bytes = 0;
+
+	for (unsigned p = 0; p < info->nplanes; p++)
+		if (mask >> p & 1)
+			bytes += info->plane_bytes[p];
+	return bytes;
+}
+
+int zipc_choose_sparse(const uint8_t *src, uint64_t nblocks, enum zipc_dtype dtype, float share)
+{
+	const struct zipc_dtype_info *info = &zipc_dtype_infos[dtype];
+	uint64_t n = nblocks < SPARSE_BLOCKS ? nblocks : SPARSE_BLOCKS, saved = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		const uint8_t *block = src + i * nblocks / n * ZIPC_BLOCK;
+
+		saved += zipc_constant_bytes(info, constant_planes(block, dtype, 2));
+	}
+	return (float)saved > share * (float)(n * ZIPC_BLOCK) + (float)(n * ZIPC_SPARSE_HEADER);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fixed codec: 3-bit codes, escapes aside. doc/format.md, section 5. */
+#include "zipc_codec_priv.h"
+#include "zipc_error.h"
+
+#define SLICE_WORDS (ZIPC_SLICE * 3 / 8) /* bytes of code words of a slice */
+#define ENTRY_BYTES 4u
+#define GROUP_HEAD 8u
+/* Variable data of a group at worst, rounded up, and what an escape writer may overshoot. */
+#define GROUP_ROOM (ZIPC_GROUP * ZIPC_SLICE + 16)
+
+static inline int highest_bit(uint64_t x)
+{
+	return 63 - __builtin_clzll(x);
+}
+
+/* Number in the block of code 8 k + i of pack p of a lane, from bit number 4 i + k. */
+static inline size_t element_at(unsigned p, unsigned lane, unsigned bit, unsigned units)
+{
+	unsigned n = 4 * p + bit % 4;
+
+	return ((size_t)(n / units * ZIPC_LANES + lane) * units + n % units) * 8 + bit / 4;
+}
+
+/*
+ * Append the escaped exponents of slice p. Two lanes make one 64-bit mask, the first one on top, so that walking it down from
+ * the top gives the order of the format with half the loop ends to mispredict.
+ */
+static uint8_t *put_escapes(uint8_t *out, const uint32_t masks[ZIPC_LANES], const uint8_t *exps, unsigned p, unsigned units)
+{
+	for (unsigned lane = 0; lane < ZIPC_LANES; lane += 2) {
+		uint64_t mask = (uint64_t)masks[lane] << 32 | masks[lane + 1];
+
+		while (mask) {
+			unsigned bit = (unsigned)highest_bit(mask);
+
+			*out++ = exps[element_at(p, lane + (bit < 32), bit % 32, units)];
+			mask &= ~(UINT64_C(1) << bit);
+		}
+	}
+	return out;
+}
+
+static const uint8_t *get_escapes(uint8_t *exps, const uint32_t masks[ZIPC_LANES], const uint8_t *in, unsigned p,
+				  unsigned units)
+{
+	for (unsigned lane = 0; lane < ZIPC_LANES; lane += 2) {
+		uint64_t mask = (uint64_t)masks[lane] << 32 | masks[lane + 1];
+
+		while (mask) {
+			unsigned bit = (unsigned)highest_bit(mask);
+
+			exps[element_at(p, lane + (bit < 32), bit % 32, units)] = *in++;
+			mask &= ~(UINT64_C(1) << bit);
+		}
+	}
+	return in;
+}
+
+static unsigned count_bits(const uint32_t masks[ZIPC_LANES])
+{
+	unsigned n = 0;
+
+	for (unsigned lane = 0; lane < ZIPC_LANES; lane++)
+		n += (unsigned)__builtin_popcount(masks[lane]);
+	return n;
+}
+
+/* Raw exponents of slice p: codes as in a code plane, or, for 8 bits, lane by lane. */
+static size_t slice_raw_bytes(const struct zipc_dtype_info *info)
+{
+	return ZIPC_SLICE / 8 * info->ebits;
+}
+
+static void put_raw(const struct zipc_encoder *enc, uint8_t *out, const uint8_t *exps, unsigned p)
+{
+	uint8_t words[5120];
+
+	/* Only narrow types come here: 8-bit exponents never take less room raw than as escapes. */
+	enc->ops->pack(words, exps, enc->info->units, enc->info->ebits);
+	memcpy(out, words + p * slice_raw_bytes(enc->info), slice_raw_bytes(enc->info));
+}
+
+static void put_entry(uint8_t *entry, unsigned base, unsigned mode, unsigned nesc)
+{
+	entry[0] = (uint8_t)base;
+	entry[1] = (uint8_t)mode;
+	zipc_store16(entry + 2, (uint16_t)nesc);
+}
+
+/* Entry and variable data of slice p of a block. Returns the end of the data. */
+static uint8_t *put_slice(const struct zipc_encoder *enc, uint8_t *out, uint8_t *entry, uint8_t *words, const uint8_t *exps,
+			  unsigned p, const struct zipc_base *base)
+{
+	size_t raw = slice_raw_bytes(enc->info);
+	uint32_t masks[ZIPC_LANES];
+	unsigned nesc;
+
+	enc->ops->escapes(masks, words);
+	nesc = count_bits(masks);
+	if (enc->info->ebits < 8 && nesc > raw) {
+		memset(words, 0, SLICE_WORDS);
+		put_raw(enc, out, exps, p);
+		put_entry(entry, 0, ZIPC_MODE_RAW, (unsigned)raw);
+		return out + raw;
+	}
+	put_entry(entry, base->base, base->mode, nesc);
+	return put_escapes(out, masks, exps, p, enc->info->units);
+}
+
+static uint8_t *put_block(const struct zipc_encoder *enc, uint64_t b, uint8_t *out, uint8_t *entries)
+{
+	unsigned slices = enc->info->elements / ZIPC_SLICE;
+	uint8_t *words = enc->frame + enc->layout.codes + b * slices * SLICE_WORDS;
+	struct zipc_parts parts;
+	struct zipc_look look;
+	struct zipc_base base;
+
+	zipc_look_block(&look, enc->src + b * ZIPC_BLOCK, enc->dtype);
+	zipc_split_dense(enc, b, &parts);
+	if (look.same && enc->ops->constant(parts.exps, enc->info->elements)) {
+		memset(words, 0, slices * SLICE_WORDS);
+		for (unsigned p = 0; p < slices; p++)
+			put_entry(entries + p * ENTRY_BYTES, parts.exps[0], ZIPC_MODE_CONSTANT, 0);
+		return out;
+	}
+	zipc_choose_fixed(&look, enc->info, &base);
+	enc->ops->symbols(parts.codes, parts.exps, enc->info->elements, (enum zipc_mode)base.mode, base.base,
+			  zipc_emask(enc->info), ZIPC_FIXED_ESCAPE);
+	enc->ops->pack(words, parts.codes, enc->info->units, 3);
+	for (unsigned p = 0; p < slices; p++)
+		out = put_slice(enc, out, entries + p * ENTRY_BYTES, words + p * SLICE_WORDS, parts.exps, p, &base);
+	return out;
+}
+
+/* The blocks of one directory group; `dir` is the group's place in the frame. */
+static int put_group(struct zipc_encoder *enc, uint64_t first, uint64_t count, uint8_t *dir)
+{
+	uint8_t *var = enc->frame + enc->layout.var + enc->var_used, *out, *end, spare[GROUP_ROOM];
+	uint64_t room = enc->var_limit - enc->var_used, used, rounded;
+	unsigned slices = enc->info->elements / ZIPC_SLICE;
+
+	/* Near the end of the frame's room the data go aside first: they may turn out not to fit. */
+	out = end = room < GROUP_ROOM ? spare : var;
+	memset(dir, 0, ZIPC_GROUP_BYTES);
+	for (uint64_t i = 0; i < count; i++)
+		end = put_block(enc, first + i, end, dir + GROUP_HEAD + i * slices * ENTRY_BYTES);
+	used = (uint64_t)(end - out);
+	rounded = zipc_round16(used);
+	if (rounded > room)
+		return ZIPC_ERR_SPACE;
+	memset(end, 0, rounded - used);
+	if (out == spare)
+		memcpy(var, spare, rounded);
+	zipc_store32(dir, (uint32_t)(enc->var_used / 16));
+	zipc_store32(dir + 4, (uint32_t)used);
+	enc->var_used += rounded;
+	return 0;
+}
+
+int zipc_fixed_encode(struct zipc_encoder *enc)
+{
+	uint64_t per_group = ZIPC_GROUP * ZIPC_SLICE / enc->info->elements;
+	uint8_t *dir = enc->frame + enc->layout.dir;
+
+	for (uint64_t b = 0; b < enc->layout.nblocks; b += per_group, dir += ZIPC_GROUP_BYTES) {
+		uint64_t left = enc->layout.nblocks - b;
+		int ret = put_group(enc, b, left < per_group ? left : per_group, dir);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* Escapes are 8 bits wide; narrower exponents must not be exceeded. */
+static int escapes_valid(const struct zipc_dtype_info *info, const uint8_t *in, size_t n)
+{
+	unsigned any = 0;
+
+	for (size_t i = 0; i < n; i++)
+		any |= in[i];
+	return any <= zipc_emask(info);
+}
+
+static int get_raw(const struct zipc_decoder *dec, uint8_t *exps, const uint8_t *in, unsigned p)
+{
+	unsigned units = dec->info->units;
+	uint8_t block[ZIPC_MAX_ELEMENTS], words[5120];
+	size_t raw = slice_raw_bytes(dec->info);
+
+	if (dec->info->ebits < 8) {
+		memset(words, 0, sizeof(words));
+		memcpy(words + p * raw, in, raw);
+		dec->ops->unpack(block, words, units, dec->info->ebits);
+	}
+	for (unsigned lane = 0; lane < ZIPC_LANES; lane++)
+		for (unsigned k = 0; k < 4; k++, in += 8) {
+			size_t at = element_at(p, lane, k, units);
+
+			memcpy(exps + at, dec->info->ebits < 8 ? block + at : in, 8);
+		}
+	return 0;
+}
+
+/* Symbols of slice p to exponents, where its base is not that of the whole block. */
+static void slice_exponents(const struct zipc_decoder *dec, uint8_t *exps, unsigned p, enum zipc_mode mode, uint8_t base)
+{
+	for (unsigned k = 0; k < 4; k++)
+		for (unsigned lane = 0; lane < ZIPC_LANES; lane += 4) {
+			uint8_t row[32];
+
+			for (unsigned i = 0; i < 4; i++)
+				memcpy(row + 8 * i, exps + element_at(p, lane + i, k, dec->info->units), 8);
+			if (mode == ZIPC_MODE_CONSTANT)
+				memset(row, base, sizeof(row));
+			else
+				dec->ops->exponents(row, sizeof(row), mode, base, zipc_emask(dec->info));
+			for (unsigned i = 0; i < 4; i++)
+				memcpy(exps + element_at(p, lane + i, k, dec->info->units), row + 8 * i, 8);
+		}
+}
+
+/* Where the codes of a slice are not all right for its base, say so. Rare: only bases near 255 come here. */
+static int check_codes(const struct zipc_decoder *dec, const uint8_t *codes, unsigned p, enum zipc_mode mode, uint8_t base)
+{
+	for (unsigned lane = 0; lane < ZIPC_LANES; lane++)
+		for (unsigned k = 0; k < 4; k++) {
+			uint8_t row[8];
+
+			memcpy(row, codes + element_at(p, lane, k, dec->info->units), 8);
+			for (unsigned i = 0; i < 8; i++)
+				if (row[i] == ZIPC_FIXED_ESCAPE)
+					row[i] = 0;
+			if (!zipc_symbols_valid(dec->info, mode, base, row, 8))
+				return ZIPC_ERR_SYMBOL;
+		}
+	return 0;
+}
+
+/* Entry of a slice against the format and the bytes left. */
+static int check_slice(const struct zipc_decoder *dec, const uint8_t *entry, const uint8_t *in, size_t left)
+{
+	unsigned base = entry[0], mode = entry[1], nesc = zipc_load16(entry + 2);
+
+	if (mode > ZIPC_MODE_RAW)
+		return ZIPC_ERR_MODE;
+	if (nesc > left)
+		return ZIPC_ERR_OFFSET;
+	if (base > zipc_emask(dec->info))
+		return ZIPC_ERR_SYMBOL;
+	if ((mode == ZIPC_MODE_CONSTANT && nesc) || (mode == ZIPC_MODE_RAW && nesc != slice_raw_bytes(dec->info)))
+		return ZIPC_ERR_STREAM;
+	if (mode <= ZIPC_MODE_ZERO && !escapes_valid(dec->info, in, nesc))
+		return ZIPC_ERR_SYMBOL;
+	return 0;
+}
+
+/* All slices have one entry but for their escapes: the usual case, done for the block at once. */
+static int uniform_entries(const uint8_t *entries, unsigned slices)
+{
+	for (unsigned p = 1; p < slices; p++)
+		if (zipc_load16(entries) != zipc_load16(entries + p * ENTRY_BYTES))
+			return 0;
+	return entries[1] <= ZIPC_MODE_ZERO;
+}
+
+/* The slices of a block; *in moves over their data, which end at `end`. */
+static int get_block(const struct zipc_decoder *dec, uint64_t b, const uint8_t *entries, const uint8_t **in,
+		     const uint8_t *end)
+{
+	const struct zipc_dtype_info *info = dec->info;
+	unsigned slices = info->elements / ZIPC_SLICE, units = info->units;
+	const uint8_t *words = dec->frame + dec->layout.codes + b * slices * SLICE_WORDS;
+	int uniform = uniform_entries(entries, slices), ret;
+	struct zipc_parts parts;
+	uint32_t masks[ZIPC_LANES];
+
+	dec->ops->unpack(parts.exps, words, units, 3);
+	for (unsigned p = 0; p < slices; p++) {
+		const uint8_t *entry = entries + p * ENTRY_BYTES;
+
+		if (entry[1] <= ZIPC_MODE_ZERO && info->ebits == 8 && entry[0] > 255 - ZIPC_FIXED_ESCAPE) {
+			ret = check_codes(dec, parts.exps, p, (enum zipc_mode)entry[1], entry[0]);
+			if (ret)
+				return ret;
+		}
+	}
+	if (uniform)
+		dec->ops->exponents(parts.exps, info->elements, (enum zipc_mode)entries[1], entries[0], zipc_emask(info));
+	for (unsigned p = 0; p < slices; p++) {
+		const uint8_t *entry = entries + p * ENTRY_BYTES;
+		enum zipc_mode mode = (enum zipc_mode)entry[1];
+		unsigned nesc = zipc_load16(entry + 2);
+
+		ret = check_slice(dec, entry, *in, (size_t)(end - *in));
+		if (ret)
+			return ret;
+		if (mode == ZIPC_MODE_RAW) {
+			get_raw(dec, parts.exps, *in, p);
+		} else if (!uniform) {
+			slice_exponents(dec, parts.exps, p, mode, entry[0]);
+		}
+		if (mode <= ZIPC_MODE_ZERO) {
+			dec->ops->escapes(masks, words + p * SLICE_WORDS);
+			if (count_bits(masks) != nesc)
+				return ZIPC_ERR_STREAM;
+			get_escapes(parts.exps, masks, *in, p, units);
+		}
+		*in += nesc;
+	}
+	zipc_join_dense(dec, b, &parts);
+	return 0;
+}
+
+static int get_group(const struct zipc_decoder *dec, uint64_t first, uint64_t count, const uint8_t *dir)
+{
+	uint64_t off = (uint64_t)zipc_load32(dir) * 16, len = zipc_load32(dir + 4);
+	unsigned slices = dec->info->elements / ZIPC_SLICE;
+	const uint8_t *in = dec->frame + dec->layout.var + off, *end = in + len;
+
+	if (off > dec->var_bytes || zipc_round16(len) > dec->var_bytes - off)
+		return ZIPC_ERR_OFFSET;
+	for (uint64_t i = count * slices * ENTRY_BYTES; i < ZIPC_GROUP * ENTRY_BYTES; i++)
+		if (dir[GROUP_HEAD + i])
+			return ZIPC_ERR_RESERVED;
+	for (uint64_t i = 0; i < count; i++) {
+		int ret = get_block(dec, first + i, dir + GROUP_HEAD + i * slices * ENTRY_BYTES, &in, end);
+
+		if (ret)
+			return ret;
+	}
+	return in == end ? 0 : ZIPC_ERR_STREAM;
+}
+
+int zipc_fixed_decode(const struct zipc_decoder *dec)
+{
+	uint64_t per_group = ZIPC_GROUP * ZIPC_SLICE / dec->info->elements;
+	const uint8_t *dir = dec->frame + dec->layout.dir;
+
+	for (uint64_t b = 0; b < dec->layout.nblocks; b += per_group, dir += ZIPC_GROUP_BYTES) {
+		uint64_t left = dec->layout.nblocks - b;
+		int ret = get_group(dec, b, left < per_group ? left : per_group, dir);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
