@@ -4,15 +4,15 @@
 set -euo pipefail
 
 zip_top=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck source=sh/common.sh
+# shellcheck source=test/sh/common.sh
 . "$zip_top/test/sh/common.sh"
-# shellcheck source=sh/packages.sh
+# shellcheck source=test/sh/packages.sh
 . "$zip_top/test/sh/packages.sh"
-# shellcheck source=sh/libfabric21.sh
+# shellcheck source=test/sh/libfabric21.sh
 . "$zip_top/test/sh/libfabric21.sh"
-# shellcheck source=sh/build.sh
+# shellcheck source=test/sh/build.sh
 . "$zip_top/test/sh/build.sh"
-# shellcheck source=sh/steps.sh
+# shellcheck source=test/sh/steps.sh
 . "$zip_top/test/sh/steps.sh"
 
 fuzz_seconds=20
@@ -48,6 +48,15 @@ build_step() {
 
 is_built() { [[ $built = *" $1 "* ]]; }
 
+# requires BUILD VARIABLE WHAT: a part that configure switched off would let its tests pass by not running
+requires() {
+	is_built "$1" || return 0
+	[ -z "$(make -s -C "$(build_dir "$1")" print-"$2")" ] || return 0
+	built=${built/ $1 /}
+	echo "0 1 0" > "$steps_dir/build-$1.count"
+	step_say "FAILED   build-$1: configure found no $3 (log: $zip_work/logs/$1-configure.log)"
+}
+
 built=
 build_all() {
 	local programs="all check-programs"
@@ -55,6 +64,9 @@ build_all() {
 	build_step check "$programs" --enable-werror
 	build_step check-sanitizers "$programs" --enable-werror --enable-sanitizers --without-cuda --without-hip CFLAGS="-O1 -g"
 	build_step check-fuzz all --enable-fuzzers --enable-sanitizers --without-cuda --without-hip CC=clang CFLAGS="-O1 -g"
+	requires check CMOCKA_LIBS "cmocka"
+	requires check-sanitizers ZIP_SANITIZE "sanitizers"
+	requires check-fuzz ZIP_FUZZ_CFLAGS "libFuzzer"
 	if [ $with_21 = yes ]; then
 		if ( lf21_need ); then
 			build_step check-2.1 all --enable-werror --without-cuda --without-hip --with-libfabric="$zip_lf21_prefix"

@@ -4,7 +4,7 @@
 # from FI_PROVIDER, and ends with 0, with 77 when the stack cannot do what it tests (last line says why), or fails.
 set -euo pipefail
 zip_top=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck source=sh/common.sh
+# shellcheck source=test/sh/common.sh
 . "$zip_top/test/sh/common.sh"
 
 usage() {

@@ -4,7 +4,7 @@
 # core alone must pass over zip on that core, with the default threshold and with every message eligible.
 set -euo pipefail
 zip_top=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck source=sh/common.sh
+# shellcheck source=test/sh/common.sh
 . "$zip_top/test/sh/common.sh"
 
 usage() {

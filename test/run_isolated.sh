@@ -3,6 +3,6 @@
 # usage: run_isolated.sh COMMAND...   in network, process and mount namespaces of its own where this user may make them
 set -euo pipefail
 zip_top=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck source=sh/common.sh
+# shellcheck source=test/sh/common.sh
 . "$zip_top/test/sh/common.sh"
 isolated "$@"

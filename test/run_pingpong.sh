@@ -3,7 +3,7 @@
 # usage: run_pingpong.sh PROVIDER-DIR   libfabric's own fi_pingpong over the stack, both spellings, with data checked
 set -euo pipefail
 zip_top=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck source=sh/common.sh
+# shellcheck source=test/sh/common.sh
 . "$zip_top/test/sh/common.sh"
 
 provider_dir=$1

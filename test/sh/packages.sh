@@ -4,7 +4,7 @@
 
 zip_packages_build="gcc make autoconf automake libtool pkg-config libfabric-dev libcmocka-dev libcjson-dev"
 zip_packages_demo="iproute2"
-zip_packages_check="clang llvm libfabric-bin iproute2 util-linux procps python3"
+zip_packages_check="clang libclang-rt-dev llvm libfabric-bin iproute2 util-linux procps python3"
 # for libfabric 2.1 and its tests
 zip_packages_libfabric21="xz-utils libibverbs-dev librdmacm-dev"
 
