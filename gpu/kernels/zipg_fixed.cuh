@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fixed codec: a thread block has a group of eight slices, a warp has one. doc/format.md, section 5. */
+#ifndef ZIPG_FIXED_CUH
+#define ZIPG_FIXED_CUH
+
+#include "zipg_unit.cuh"
+
+#define ZIPG_FIXED_SYMBOLS 7u
+#define ZIPG_FIXED_REFINE 112u /* escapes of 1024 above which a better base is looked for */
+
+/* Shared memory, in words: histograms of the warps (encode) or exponents (decode), then sizes and offsets. */
+#define ZIPG_FIXED_SIZES (8u * ZIPG_THREADS)
+#define ZIPG_FIXED_SHARED_BYTES ((ZIPG_FIXED_SIZES + 32u) * 4u)
+
+struct zipg_slice {
+	uint32_t base;
+	uint32_t mode;
+	uint32_t code[4];      /* nibbles, doc/format.md section 2 */
+	uint32_t escapes;      /* bit 4 i + k: code 8 k + i is an escape */
+};
+
+/* Two quads as the eight nibbles of their symbols. */
+static ZIPG_DEVICE uint32_t zipg_octet(int dt, const uint32_t *w, uint32_t base, uint32_t zero, uint32_t escape)
+{
+	int qw = zipg_quad_words(dt), shift = zipg_shift(dt);
+	uint32_t v[4], y[2];
+
+	ZIPG_UNROLL
+	for (int i = 0; i < 4; i++)
+		v[i] = zipg_symbols2(dt, zipg_fields(dt, w + (i >> 1) * qw, i & 1), base, zero, escape);
+	if (zipg_elem_bytes(dt) == 1) {
+		y[0] = (v[0] | v[1] << 4) >> shift;
+		y[1] = (v[2] | v[3] << 4) >> shift;
+		return zipg_perm(y[0], y[1], 0x6420);
+	}
+	y[0] = (v[0] >> 7) + (v[1] << 1);
+	y[1] = (v[2] >> 7) + (v[3] << 1);
+	return zipg_perm(y[0] * 0x10010u, y[1] * 0x10010u, 0x7632);
+}
+
+static ZIPG_DEVICE uint32_t zipg_escape_bits(const uint32_t *code)
+{
+	uint32_t m = 0;
+
+	ZIPG_UNROLL
+	for (int k = 0; k < 4; k++)
+		m |= ((code[k] + 0x11111111u) & 0x88888888u) >> (3 - k);
+	return m;
+}
+
+static ZIPG_DEVICE void zipg_code_slice(int dt, const uint32_t *w, struct zipg_slice *s)
+{
+	int qw = zipg_quad_words(dt);
+
+	if (s->mode) {
+		ZIPG_UNROLL
+		for (int k = 0; k < 4; k++)
+			s->code[k] = zipg_octet(dt, w + 2 * k * qw, s->base, 1, ZIPG_FIXED_SYMBOLS);
+	} else {
+		ZIPG_UNROLL
+		for (int k = 0; k < 4; k++)
+			s->code[k] = zipg_octet(dt, w + 2 * k * qw, s->base, 0, ZIPG_FIXED_SYMBOLS);
+	}
+	s->escapes = zipg_escape_bits(s->code);
+}
+
+/*
+ * A base out of the mean of the exponents of two quads a lane that are not zero: seven exponents from 3.25 below the mean
+ * cover a Gaussian best. Zero has a code of its own as soon as it is seen more than now and then.
+ */
+static ZIPG_DEVICE void zipg_guess_base(int dt, const uint32_t *w, struct zipg_slice *s)
+{
+	int qw = zipg_quad_words(dt);
+	uint32_t a = zipg_quad_exp(dt, w), b = zipg_quad_exp(dt, w + qw);
+	uint32_t top = (1u << zipg_ebits(dt)) - ZIPG_FIXED_SYMBOLS, n, sum;
+	uint32_t zeros = zipg_zero_bytes(a) + zipg_zero_bytes(b);
+	int32_t base;
+
+	/* One reduction for both: at most 256 zeros, a sum below 2^16. */
+	sum = zipg_warp_add((zipg_sum_bytes(a) + zipg_sum_bytes(b)) | zeros << 20);
+	zeros = sum >> 20;
+	sum &= 0xfffffu;
+	n = 256 - zeros;
+	s->mode = zeros > 8;
+	if (zeros == 0)
+		base = (int32_t)(sum - 832) >> 8;
+	else
+		base = n ? ((int32_t)(sum * 4 / n) - 13) >> 2 : 0;
+	base += (int32_t)s->mode;
+	if (zipg_ebits(dt) == 8)
+		base = base < 0 ? 0 : base > (int32_t)top ? (int32_t)top : base;
+	s->base = (uint32_t)base & zipg_emask(dt);
+}
+
+/* The best base and mode, by counting all exponents. `hist` is the warp's, 256 words. */
+static ZIPG_DEVICE void zipg_best_base(int dt, const uint32_t *w, uint32_t *hist, struct zipg_slice *s)
+{
+	int qw = zipg_quad_words(dt);
+	uint32_t lane = zipg_lane(), limit = 1u << zipg_ebits(dt), best = 0;
+
+	for (uint32_t i = lane; i < 256; i += 32)
+		hist[i] = 0;
+	zipg_syncwarp();
+	ZIPG_UNROLL
+	for (int q = 0; q < 8; q++) {
+		uint32_t e = zipg_quad_exp(dt, w + q * qw);
+
+		for (int i = 0; i < 4; i++)
+			zipg_shared_add(&hist[e >> 8 * i & 0xffu], 1);
+	}
+	zipg_syncwarp();
+	ZIPG_NO_UNROLL
+	for (uint32_t b = lane; b < limit; b += 32) {
+		uint32_t normal = 0, zero = hist[0];
+
+		for (uint32_t i = 0; i < ZIPG_FIXED_SYMBOLS; i++) {
+			uint32_t e = zipg_ebits(dt) < 8 ? (b + i) & zipg_emask(dt) : b + i, n = e < limit ? hist[e] : 0;
+
+			normal += n;
+			zero += e && i < ZIPG_FIXED_SYMBOLS - 1 ? n : 0;
+		}
+		normal = normal << 12 | b << 1;
+		zero = zero << 12 | b << 1 | 1u;
+		best = best > normal ? best : normal;
+		best = best > zero ? best : zero;
+	}
+	best = zipg_warp_max(best);
+	s->base = best >> 1 & 0xffu;
+	s->mode = best & 1u;
+	zipg_syncwarp();
+}
+
+/* The exponent of code 8 k + i of the pack whose first row this lane has at p. */
+static ZIPG_DEVICE uint32_t zipg_read_exponent(int dt, const uint8_t *p, uint32_t k, uint32_t i)
+{
+	uint32_t eb = (uint32_t)zipg_elem_bytes(dt), n = 8 * k + i, per = 16u / eb, x;
+
+	p += n / per * 512u + n % per * eb;
+	if (dt == ZIPG_FP32)
+		p += 2;
+	if (eb == 1)
+		x = zipg_ld1(p);
+	else if (((uintptr_t)p & 1u) == 0)
+		x = zipg_ld2(p);
+	else
+		x = zipg_ld1(p) | zipg_ld1(p + 1) << 8;
+	return dt == ZIPG_FP16 ? x >> 10 & 31u : dt == ZIPG_E4M3 ? x >> 3 & 15u : dt == ZIPG_E5M2 ? x >> 2 & 31u : x >> 7 & 255u;
+}
+
+/* Raw exponents of the slice, at any byte address. */
+static ZIPG_DEVICE void zipg_put_raw_slice(int dt, const uint32_t *w, uint8_t *out)
+{
+	int qw = zipg_quad_words(dt), bits = zipg_ebits(dt);
+	uint32_t q[8], word[5], lane = zipg_lane();
+
+	ZIPG_UNROLL
+	for (int i = 0; i < 8; i++)
+		q[i] = zipg_quad_exp(dt, w + i * qw);
+	if (bits == 8) {
+		ZIPG_UNROLL
+		for (int i = 0; i < 32; i++)
+			zipg_st1(out + lane * 32 + i, q[i >> 2] >> 8 * (i & 3));
+		return;
+	}
+	zipg_pack_codes(bits, q, word);
+	ZIPG_UNROLL
+	for (int i = 0; i < 4 * bits; i++)
+		zipg_st1(out + ((uint32_t)(i >> 2) * 32 + lane) * 4 + (i & 3), word[i >> 2] >> 8 * (i & 3));
+}
+
+static ZIPG_DEVICE void zipg_get_raw_slice(int dt, const uint8_t *in, uint32_t *q)
+{
+	int bits = zipg_ebits(dt);
+	uint32_t word[8], lane = zipg_lane();
+
+	ZIPG_UNROLL
+	for (int i = 0; i < bits; i++) {
+		const uint8_t *p = in + (bits == 8 ? lane * 32 + i * 4 : ((uint32_t)i * 32 + lane) * 4);
+
+		word[i] = zipg_ld1(p) | zipg_ld1(p + 1) << 8 | zipg_ld1(p + 2) << 16 | zipg_ld1(p + 3) << 24;
+	}
+	if (bits == 8) {
+		ZIPG_UNROLL
+		for (int i = 0; i < 8; i++)
+			q[i] = word[i];
+	} else {
+		zipg_unpack_codes(bits, word, q);
+	}
+}
+
+/*
+ * Space for the group's variable data and its directory entry. `mine` is this warp's nesc; sizes[0..7] are the shared words.
+ * Returns where the warp's bytes start, or NULL when they do not fit.
+ */
+static ZIPG_DEVICE uint8_t *zipg_fixed_place(const struct zipg_job *job, const struct zipg_place *at, uint32_t *sizes, uint32_t entry,
+					     uint32_t mine)
+{
+	const struct zipg_item *item = at->item;
+	uint8_t *dir = at->frame + item->pos_dir + at->unit * 40u;
+	uint32_t lane = zipg_lane(), warp = zipg_warp(), off;
+
+	if (lane == 0) {
+		sizes[warp] = mine;
+		zipg_st4(dir + 8 + 4 * warp, entry);
+	}
+	zipg_barrier();
+	if (warp == 0) {
+		uint32_t v = lane < ZIPG_WARPS ? sizes[lane] : 0, sum = zipg_scan(v), total = zipg_shfl(sum, 31), vecs = (total + 15) / 16;
+
+		off = 0;
+		if (lane == 0) {
+			off = zipg_reserve(job, at, vecs);
+			zipg_st4(dir, off);
+			zipg_st4(dir + 4, total);
+		}
+		off = zipg_shfl(off, 0);
+		if (lane < ZIPG_WARPS)
+			sizes[lane] = sum - v;
+		if (lane == 0) {
+			sizes[8] = off;
+			sizes[9] = (uint64_t)(off + (uint64_t)vecs) * 16 <= item->var_bytes;
+		}
+		if ((uint64_t)(off + (uint64_t)vecs) * 16 <= item->var_bytes && lane < ((0u - total) & 15u))
+			zipg_st1(at->frame + item->pos_var + (uint64_t)off * 16 + total + lane, 0);
+	}
+	zipg_barrier();
+	if (!sizes[9])
+		return 0;
+	return at->frame + item->pos_var + (uint64_t)sizes[8] * 16 + sizes[warp];
+}
+
+static ZIPG_DEVICE void zipg_fixed_encode_slice(int dt, const struct zipg_job *job, const struct zipg_place *at, uint32_t *shared)
+{
+	const struct zipg_item *item = at->item;
+	uint32_t packs = (uint32_t)zipg_packs(dt), lane = zipg_lane();
+	uint32_t slice = at->unit * ZIPG_WARPS + zipg_warp(), block = slice / packs, pack = slice % packs;
+	const uint8_t *p = at->plain + (uint64_t)slice * (512u * zipg_pack_rows(dt)) + lane * 16u;
+	struct zipg_slice none = { 0, 0, { 0, 0, 0, 0 }, 0 }, s = none;
+	int active = slice < item->nblocks * packs, raw = 0;
+	uint32_t w[32], nesc = 0, before = 0;
+	uint8_t *out;
+
+	if (active) {
+		zipg_load_rows(p, zipg_pack_rows(dt), w);
+		if (job->what & ZIPG_WHAT_PLANES) {
+			ZIPG_UNROLL
+			for (int i = 0; i < zipg_planes(dt); i++)
+				zipg_store_plane(dt, i, at->frame + item->pos_plane[i] + (uint64_t)block * zipg_plane_bytes(dt, i), pack, w);
+		}
+	}
+	if (!(job->what & ZIPG_WHAT_CODES))
+		return;
+	if (active) {
+		uint32_t word[3];
+		uint8_t *codes = at->frame + item->pos_codes + (uint64_t)slice * 384 + lane * 4;
+
+		zipg_guess_base(dt, w, &s);
+		zipg_code_slice(dt, w, &s);
+		before = zipg_scan(zipg_popc(s.escapes));
+		nesc = zipg_shfl(before, 31);
+		if (ZIPG_UNLIKELY(nesc > ZIPG_FIXED_REFINE)) {
+			zipg_best_base(dt, w, shared + zipg_warp() * 256u, &s);
+			zipg_code_slice(dt, w, &s);
+			before = zipg_scan(zipg_popc(s.escapes));
+			nesc = zipg_shfl(before, 31);
+			raw = nesc >= (uint32_t)zipg_raw_bytes(dt) / packs;
+		}
+		if (raw) {
+			nesc = (uint32_t)zipg_raw_bytes(dt) / packs;
+			s = none;
+			s.mode = 3;
+		}
+		before -= zipg_popc(s.escapes);
+		zipg_code3(s.code, word);
+		ZIPG_UNROLL
+		for (int i = 0; i < 3; i++)
+			zipg_st4(codes + i * 128, word[i]);
+	}
+	out = zipg_fixed_place(job, at, shared + ZIPG_FIXED_SIZES, active ? s.base | s.mode << 8 | nesc << 16 : 0, nesc);
+	if (!out || !active)
+		return;
+	if (raw) {
+		zipg_put_raw_slice(dt, w, out);
+		return;
+	}
+	out += before;
+	while (s.escapes) {
+		uint32_t b = zipg_top_bit(s.escapes);
+
+		s.escapes ^= 1u << b;
+		zipg_st1(out++, zipg_read_exponent(dt, p, b & 3u, b >> 2));
+	}
+}
+
+static ZIPG_DEVICE void zipg_fixed_encode(int dt, const struct zipg_job *job)
+{
+	uint32_t *shared = zipg_shared(), *words = shared + ZIPG_FIXED_SIZES + 16;
+	uint32_t slices = (uint32_t)zipg_packs(dt);
+	int last;
+
+	for (uint32_t u = zipg_first_unit(job, words, &last); u < job->nunits; u = zipg_next_unit(job, u, words, last)) {
+		struct zipg_place at;
+
+		zipg_locate(job, u, &at);
+		zipg_fixed_encode_slice(dt, job, &at, shared);
+		if (job->what & ZIPG_WHAT_PLANES)
+			zipg_encode_tail(&at);
+		zipg_finish_encode(job, &at, dt, ZIPG_CODEC_FIXED, 0, (at.item->nblocks * slices + 7u) / 8u * 40u);
+	}
+}
+
+/* What the directory says about this warp's slice. */
+struct zipg_entry {
+	uint32_t base;
+	uint32_t mode;
+	uint32_t nesc;
+	const uint8_t *data;   /* NULL: there is none, or the entry is bad */
+};
+
+static ZIPG_DEVICE uint32_t zipg_check_entry(int dt, uint32_t mode, uint32_t nesc)
+{
+	if (mode > 3)
+		return ZIPG_ERROR_MODE;
+	if (mode == 2 ? nesc != 0 : mode == 3 ? nesc != (uint32_t)(zipg_raw_bytes(dt) / zipg_packs(dt)) : nesc > 1024)
+		return ZIPG_ERROR_OFFSET;
+	return 0;
+}
+
+/* Read and check the group's directory entry; every warp does it for itself. */
+static ZIPG_DEVICE uint32_t zipg_read_entry(int dt, const struct zipg_place *at, struct zipg_entry *e)
+{
+	const struct zipg_item *item = at->item;
+	const uint8_t *dir = at->frame + item->pos_dir + at->unit * 40u;
+	uint32_t lane = zipg_lane(), warp = zipg_warp(), slices = item->nblocks * (uint32_t)zipg_packs(dt);
+	uint32_t word = lane < 10 ? zipg_ld4(dir + 4 * lane) : 0, off = zipg_shfl(word, 0), len = zipg_shfl(word, 1);
+	uint32_t nesc = lane >= 2 ? word >> 16 : 0, sum = zipg_scan(nesc), error = 0;
+
+	if (lane >= 2 && lane < 10) {
+		error = zipg_check_entry(dt, word >> 8 & 0xffu, nesc);
+		if (at->unit * 8 + lane - 2 >= slices && word)
+			error = ZIPG_ERROR_OFFSET;
+		if (word & 0xffu & ~zipg_emask(dt))
+			error = ZIPG_ERROR_SYMBOL;
+	}
+	if (lane == 31 && sum != len)
+		error = ZIPG_ERROR_OFFSET;
+	if ((uint64_t)off * 16 + len > item->var_bytes)
+		error = ZIPG_ERROR_OFFSET;
+	error = zipg_warp_max(error);
+	word = zipg_shfl(word, 2 + warp);
+	e->base = word & 0xffu;
+	e->mode = word >> 8 & 0xffu;
+	e->nesc = word >> 16;
+	sum = zipg_shfl(sum - nesc, 2 + warp);
+	e->data = error ? 0 : at->frame + item->pos_var + (uint64_t)off * 16 + sum;
+	return error;
+}
+
+/* Whether a symbol of the slice stands for an exponent that the dtype does not have. */
+static ZIPG_DEVICE int zipg_symbol_over(const uint32_t *code, uint32_t limit)
+{
+	uint32_t over = 0;
+
+	for (int k = 0; k < 4; k++) {
+		for (int i = 0; i < 8; i++) {
+			uint32_t s = code[k] >> 4 * i & 15u;
+
+			over |= s < ZIPG_FIXED_SYMBOLS && s > limit;
+		}
+	}
+	return (int)over;
+}
+
+/* The exponents of codes 0 to 3 and 4 to 7; what they say about codes over the limit and the escape is replaced or an error. */
+static ZIPG_DEVICE void zipg_code_table(int dt, const struct zipg_entry *e, uint32_t *lo, uint32_t *hi)
+{
+	uint32_t b = e->base;
+	uint32_t up[7];
+
+	ZIPG_UNROLL
+	for (uint32_t i = 0; i < 7; i++)
+		up[i] = (b + i) & zipg_emask(dt);
+	*lo = up[0] | up[1] << 8 | up[2] << 16 | up[3] << 24;
+	*hi = up[4] | up[5] << 8 | up[6] << 16;
+	if (e->mode == 1) {
+		*hi = *lo >> 24 | *hi << 8;
+		*lo <<= 8;
+	}
+}
+
+/* Exponents of the slice into the column of this thread, quad q at q * ZIPG_THREADS. All lanes of the warp take the same way. */
+static ZIPG_DEVICE uint32_t zipg_fixed_exponents(int dt, const struct zipg_entry *e, const uint32_t *word, uint32_t *column)
+{
+	uint32_t code[4], escapes, n, sum, lo, hi, limit = 255u - e->base + (e->mode == 1), error = 0, all = 0;
+	const uint8_t *data;
+
+	if (e->mode == 3) {
+		uint32_t q[8];
+
+		zipg_get_raw_slice(dt, e->data, q);
+		ZIPG_UNROLL
+		for (int i = 0; i < 8; i++)
+			column[i * ZIPG_THREADS] = q[i];
+		return word[0] | word[1] | word[2] ? ZIPG_ERROR_STREAM : 0;
+	}
+	zipg_uncode3(word, code);
+	escapes = zipg_escape_bits(code);
+	n = zipg_popc(escapes);
+	sum = zipg_scan(n);
+	if (zipg_shfl(sum, 31) != e->nesc)
+		return ZIPG_ERROR_STREAM;
+	if (e->mode == 2 && (word[0] | word[1] | word[2]))
+		error = ZIPG_ERROR_STREAM;
+	if (zipg_ebits(dt) == 8 && ZIPG_UNLIKELY(limit < ZIPG_FIXED_SYMBOLS - 1) && zipg_symbol_over(code, limit))
+		error = ZIPG_ERROR_SYMBOL;
+	zipg_code_table(dt, e, &lo, &hi);
+	ZIPG_UNROLL
+	for (int i = 0; i < 8; i++)
+		column[i * ZIPG_THREADS] = zipg_lookup4(lo, hi, code[i >> 1] >> 16 * (i & 1) & 0xffffu);
+	data = e->data + sum - n;
+	while (escapes) {
+		uint32_t b = zipg_top_bit(escapes), i = b >> 2, k = b & 3u, x = zipg_ld1(data++);
+
+		escapes ^= 1u << b;
+		((uint8_t *)&column[(2 * k + (i >> 2)) * ZIPG_THREADS])[i & 3u] = (uint8_t)x;
+		all |= x;
+	}
+	return all >> zipg_ebits(dt) ? ZIPG_ERROR_SYMBOL : error;
+}
+
+static ZIPG_DEVICE void zipg_fixed_decode_slice(int dt, const struct zipg_job *job, const struct zipg_place *at, uint32_t *shared)
+{
+	const struct zipg_item *item = at->item;
+	uint32_t packs = (uint32_t)zipg_packs(dt), lane = zipg_lane();
+	uint32_t slice = at->unit * ZIPG_WARPS + zipg_warp(), block = slice / packs, pack = slice % packs, error;
+	uint32_t word[3], plane[24], e[8], *column = shared + zipg_tid();
+	const uint8_t *codes = at->frame + item->pos_codes + (uint64_t)slice * 384 + lane * 4;
+	struct zipg_entry entry;
+
+	if (slice >= item->nblocks * packs)
+		return;
+	ZIPG_UNROLL
+	for (int i = 0; i < 3; i++)
+		word[i] = zipg_ld4_once(codes + i * 128);
+	ZIPG_UNROLL
+	for (int i = 0; i < zipg_planes(dt); i++)
+		zipg_load_quads(dt, zipg_plane_code(dt, i), at->frame + item->pos_plane[i] + (uint64_t)block * zipg_plane_bytes(dt, i), pack,
+				plane + 8 * i);
+	error = zipg_read_entry(dt, at, &entry);
+	if (!error)
+		error = zipg_fixed_exponents(dt, &entry, word, column);
+	if (zipg_any(error != 0)) {
+		if (error)
+			zipg_fail(job, at, error);
+		return;
+	}
+	ZIPG_UNROLL
+	for (int i = 0; i < 8; i++)
+		e[i] = column[i * ZIPG_THREADS];
+	zipg_join_pack(dt, at->plain + (uint64_t)slice * (512u * zipg_pack_rows(dt)) + lane * 16u, e, plane);
+}
+
+static ZIPG_DEVICE void zipg_fixed_decode(int dt, const struct zipg_job *job)
+{
+	uint32_t *shared = zipg_shared(), *words = shared + ZIPG_FIXED_SIZES + 16;
+	int last;
+
+	for (uint32_t u = zipg_first_unit(job, words, &last); u < job->nunits; u = zipg_next_unit(job, u, words, last)) {
+		struct zipg_place at;
+		const struct zipg_item *item;
+
+		zipg_locate(job, u, &at);
+		item = at.item;
+		if (at.unit == 0 && zipg_tid() == 0) {
+			uint32_t error = zipg_check_header(at.frame, dt, ZIPG_CODEC_FIXED, 0, item->nbytes,
+							   item->pos_var + item->var_bytes, item->var_bytes);
+
+			if (error)
+				zipg_fail(job, &at, error);
+		}
+		zipg_fixed_decode_slice(dt, job, &at, shared);
+		zipg_decode_tail(&at);
+		zipg_finish_decode(job, &at);
+	}
+}
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the host hands to a kernel and what the kernel hands back. Plain structs of 64-bit addresses, so that every
+ * backend (CUDA, HIP, emulation) passes the same bytes. Sizes are bytes unless a name says otherwise.
+ */
+#ifndef ZIPG_JOB_H
+#define ZIPG_JOB_H
+
+#include <stdint.h>
+
+#define ZIPG_THREADS 256u      /* of every thread block: eight logical warps of 32 lanes */
+#define ZIPG_WARPS 8u
+#define ZIPG_BLOCK 8192u       /* bytes of input a block of the format has */
+#define ZIPG_JOB_ITEMS 24u     /* limit of one launch: the struct below must fit in 4 KiB of kernel parameters */
+
+/* One kernel a (codec, direction, dtype); sparse frames are entropy frames. */
+enum zipg_kernel_kind {
+	ZIPG_KIND_FIXED_ENC,
+	ZIPG_KIND_FIXED_DEC,
+	ZIPG_KIND_ENTROPY_ENC,
+	ZIPG_KIND_ENTROPY_DEC,
+	ZIPG_KIND_SPARSE_ENC,
+	ZIPG_KIND_SPARSE_DEC,
+	ZIPG_KIND_RAW,         /* copy into or out of raw frames; dtype RAW */
+	ZIPG_KIND_SAMPLE,      /* dtype RAW */
+	ZIPG_KIND_COUNT
+};
+
+/* zipg_job.what */
+#define ZIPG_WHAT_PLANES 1u    /* planes and tail */
+#define ZIPG_WHAT_CODES 2u     /* everything else, the header last */
+#define ZIPG_WHAT_DECODE 4u    /* of ZIPG_KIND_RAW: out of frames */
+
+/*
+ * A run of frames of one size: frame f covers the nbytes at plain + f * nbytes and lives at frame + f * step.
+ * `pos_*` are offsets inside a frame (doc/format.md, section 3). A unit is the work of one thread block: 8 slices
+ * (fixed) or 8 blocks (entropy, raw); every frame has `units` of them, at least one.
+ */
+struct zipg_item {
+	uint64_t plain;        /* any alignment */
+	uint64_t frame;        /* multiple of 16 */
+	uint64_t step;
+	uint64_t nbytes;
+	uint64_t pos_plane[3];
+	uint64_t pos_codes;
+	uint64_t pos_tail;
+	uint64_t pos_dir;
+	uint64_t pos_var;
+	uint64_t var_bytes;    /* decode: length of the variable part; encode: the most it may have */
+	uint32_t nblocks;
+	uint32_t units;
+	uint32_t first_unit;   /* number of its first unit in the launch */
+	uint32_t first_frame;  /* index of its first frame in state and result */
+};
+
+/* Per-frame counters in device memory. Zero between launches: the last thread block of a frame clears them. */
+struct zipg_state {
+	uint32_t used;         /* variable part given out, in units of 16 bytes */
+	uint32_t done;         /* units finished */
+	uint32_t error;        /* first ZIPC_ERR_* found, negated */
+	uint32_t pad;
+};
+
+/* Status beside 0 and ZIPC_ERR_*: the frame would not shrink and was not written. */
+#define ZIPG_STATUS_RAW 1
+
+/* One a frame, in host memory that the device can write. `stamp` is written last. */
+struct zipg_result {
+	uint64_t frame_bytes;
+	int32_t status;
+	uint32_t stamp;        /* zipg_job.stamp of the launch that finished the frame */
+};
+
+/* What ZIPG_KIND_SAMPLE leaves, one an item, in host memory that the device can write. `stamp` is written last. */
+struct zipg_look {
+	uint32_t dtype;        /* enum zipc_dtype, RAW when nothing is worth it */
+	uint32_t sparse;
+	uint32_t ratio_fixed;  /* * 65536 */
+	uint32_t ratio_entropy;
+	uint32_t pad[3];
+	uint32_t stamp;
+};
+
+/* Work queue of launches that are held to a share of the multiprocessors. Zero between launches. */
+struct zipg_queue {
+	uint32_t ticket;
+	uint32_t retired;
+};
+
+/* Tables in device memory, made when the device is opened. */
+struct zipg_tables {
+	uint16_t enc[32][256];     /* code | length << 12 by pair index; 0xf000: no code */
+	uint32_t dec[32][4096];    /* by the next 12 bits: s0 | s1 << 8 | escape << 16 | length << 28 */
+	uint16_t cost[32][16];     /* zipc_table_costs */
+	uint8_t mean[32];          /* zipc_table_means */
+	uint8_t zero[32];          /* zipc_table_zero */
+	uint16_t esc_code[32];
+	uint16_t esc_len[32];
+};
+
+struct zipg_job {
+	uint32_t nitems;
+	uint32_t nunits;
+	uint32_t what;
+	uint32_t stamp;
+	uint32_t share;        /* 0, or only multiprocessors with a lower number work */
+	uint32_t hint;         /* sample: dtype to look for, RAW for any */
+	uint64_t state;        /* struct zipg_state[] */
+	uint64_t result;       /* struct zipg_result[], or zipg_look[] for sample */
+	uint64_t tables;       /* struct zipg_tables */
+	uint64_t queue;        /* struct zipg_queue */
+	struct zipg_item item[ZIPG_JOB_ITEMS];
+};
+
+#endif
