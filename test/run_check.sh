@@ -133,6 +133,8 @@ parse_options "$@"
 # shellcheck disable=SC2086
 need_packages $zip_packages_build $zip_packages_check
 steps_init
+trap 'steps_stop; exit 130' INT
+trap 'steps_stop; exit 143' TERM HUP
 say "Building (in $zip_work)"
 build_all
 say "Testing (logs in $steps_dir)"

@@ -51,8 +51,22 @@ link_make() {
 		link_limit "$ns_sender" zip0 && link_limit "$ns_receiver" zip1
 }
 
+child=
+stop() {
+	[ -z "$child" ] || kill "$child" 2> /dev/null || true
+	exit "$1"
+}
+
+# In the background, so that a signal reaches this script at once and the namespaces are removed.
+run_program() {
+	"$@" &
+	child=$!
+	wait "$child"
+}
+
 trap link_remove EXIT
-trap 'exit 130' INT TERM
+trap 'stop 130' INT
+trap 'stop 143' TERM HUP
 problem=
 if [ "$(id -u)" -ne 0 ]; then
 	problem="not root"
@@ -62,8 +76,8 @@ fi
 if [ -n "$problem" ]; then
 	echo "No link of a known rate ($problem): plain loopback, unlimited. The bytes are right, the speedup says nothing" \
 		"about a network." >&2
-	"$@" --link "loopback device" --rate unlimited
+	run_program "$@" --link "loopback device" --rate unlimited
 	exit
 fi
-"$@" --sender-netns "$ns_sender" --receiver-netns "$ns_receiver" --sender-address 10.99.0.1 --receiver-address 10.99.0.2 \
+run_program "$@" --sender-netns "$ns_sender" --receiver-netns "$ns_receiver" --sender-address 10.99.0.1 --receiver-address 10.99.0.2 \
 	--device zip0 --link "veth pair between two network namespaces" --rate "$rate"

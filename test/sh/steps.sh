@@ -15,6 +15,22 @@ steps_init() {
 	mkdir -p "$steps_dir"
 }
 
+# End what runs, and what that started: a step's programs are in process groups of their own.
+steps_stop() {
+	local pid
+	for pid in $(jobs -p); do
+		kill_tree "$pid"
+	done
+}
+
+kill_tree() {
+	local child
+	for child in $(ps -o pid= --ppid "$1"); do
+		kill_tree "$child"
+	done
+	kill "$1" 2> /dev/null || true
+}
+
 # steps_wanted NAME
 steps_wanted() { [[ $1 =~ $steps_only ]]; }
 
