@@ -2,11 +2,14 @@
 #include "zipc_codec_choose.h"
 
 #include <pthread.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "zipc_tables.h"
 
-#define PIECES 4u          /* a block is sampled in pieces of one cache line */
-#define PIECE 64u
+#define SAMPLES 64u        /* of a block: enough to place its exponents; a group has eight times as many to choose a table by */
+#define LINE 64u           /* a block is sampled in pieces that lie in one cache line each */
 #define SPARSE_BLOCKS 64u
 
 /* Costs of symbols less the cost of an escape; symbol 0 of zero mode is counted apart. */
@@ -29,23 +32,27 @@ static const uint32_t plane_masks[ZIPC_DTYPE_COUNT][ZIPC_MAX_PLANES] = {
 	[ZIPC_DTYPE_E5M2] = { 0x83 },
 };
 
-/* Pieces stand in different rows and lanes, so that no column of a matrix is favoured. */
-static inline const uint8_t *piece_at(const uint8_t *block, unsigned i)
+static inline unsigned pieces_of(enum zipc_dtype dtype)
 {
-	return block + i * (ZIPC_BLOCK / PIECES) + (i * 11 + 3) % 32 * PIECE;
+	return dtype == ZIPC_DTYPE_FP32 ? 4 : 2;
 }
 
-static unsigned constant_planes(const uint8_t *block, enum zipc_dtype dtype, unsigned pieces)
+/* Pieces stand in different rows and lanes, so that no column of a matrix is favoured. */
+static inline const uint8_t *piece_at(const uint8_t *block, unsigned i, unsigned pieces)
+{
+	return block + i * (ZIPC_BLOCK / pieces) + (i * 11 + 3) % 32 * LINE;
+}
+
+static unsigned constant_planes(const uint8_t *block, enum zipc_dtype dtype)
 {
 	const struct zipc_dtype_info *info = &zipc_dtype_infos[dtype];
-	uint64_t first, diff = 0;
-	unsigned mask = 0;
+	unsigned pieces = pieces_of(dtype), mask = 0;
+	uint64_t first = zipc_load64(piece_at(block, 0, pieces)), diff = 0;
 
-	/* One element all over: its bits are compared at every place of eight bytes. */
-	first = zipc_load64(piece_at(block, 0));
+	/* Eight bytes against eight bytes, then the elements inside the first eight against each other. */
 	for (unsigned i = 0; i < pieces; i++)
-		for (unsigned j = 0; j < PIECE; j += 8)
-			diff |= zipc_load64(piece_at(block, i) + j) ^ first;
+		for (unsigned j = 0; j < LINE; j += 8)
+			diff |= zipc_load64(piece_at(block, i, pieces) + j) ^ first;
 	for (unsigned bits = 8u * info->size; bits < 64; bits *= 2)
 		diff |= diff >> bits | (first ^ (first >> bits | first << (64 - bits)));
 	for (unsigned p = 0; p < info->nplanes; p++)
@@ -54,45 +61,44 @@ static unsigned constant_planes(const uint8_t *block, enum zipc_dtype dtype, uns
 	return mask;
 }
 
-static unsigned sample_exponents(uint8_t *exps, const uint8_t *block, enum zipc_dtype dtype)
+static void sample_exponents(uint8_t exps[SAMPLES], const uint8_t *block, enum zipc_dtype dtype)
 {
-	unsigned n = 0;
+	const unsigned pieces = pieces_of(dtype), n = SAMPLES / pieces;
 
-	for (unsigned i = 0; i < PIECES; i++) {
-		const uint8_t *p = piece_at(block, i);
+	for (unsigned i = 0; i < pieces; i++, exps += n) {
+		const uint8_t *p = piece_at(block, i, pieces);
 
 		switch (dtype) {
 		case ZIPC_DTYPE_BF16:
-			for (unsigned j = 0; j < PIECE; j += 2)
-				exps[n++] = (uint8_t)(zipc_load16(p + j) >> 7);
+			for (unsigned j = 0; j < SAMPLES / 2; j++)
+				exps[j] = (uint8_t)(zipc_load16(p + 2 * j) >> 7);
 			break;
 		case ZIPC_DTYPE_FP16:
-			for (unsigned j = 0; j < PIECE; j += 2)
-				exps[n++] = p[j + 1] >> 2 & 0x1f;
+			for (unsigned j = 0; j < SAMPLES / 2; j++)
+				exps[j] = zipc_load16(p + 2 * j) >> 10 & 0x1f;
 			break;
 		case ZIPC_DTYPE_FP32:
-			for (unsigned j = 0; j < PIECE; j += 4)
-				exps[n++] = (uint8_t)(zipc_load16(p + j + 2) >> 7);
+			for (unsigned j = 0; j < SAMPLES / 4; j++)
+				exps[j] = (uint8_t)(zipc_load32(p + 4 * j) >> 23);
 			break;
 		case ZIPC_DTYPE_E4M3:
-			for (unsigned j = 0; j < PIECE; j++)
-				exps[n++] = p[j] >> 3 & 0xf;
+			for (unsigned j = 0; j < SAMPLES / 2; j++)
+				exps[j] = p[j] >> 3 & 0xf;
 			break;
 		default:
-			for (unsigned j = 0; j < PIECE; j++)
-				exps[n++] = p[j] >> 2 & 0x1f;
+			for (unsigned j = 0; j < SAMPLES / 2; j++)
+				exps[j] = p[j] >> 2 & 0x1f;
 			break;
 		}
 	}
-	return n;
 }
 
 /* Mean of the nonzero exponents, then of those within 12 of it: a few infinities or denormals must not move it. */
-static float middle(const uint8_t *exps, unsigned n)
+static float middle(const uint8_t exps[SAMPLES])
 {
 	unsigned sum = 0, count = 0, mean;
 
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < SAMPLES; i++) {
 		sum += exps[i];
 		count += exps[i] != 0;
 	}
@@ -100,40 +106,68 @@ static float middle(const uint8_t *exps, unsigned n)
 		return 0;
 	mean = sum / count;
 	sum = count = 0;
-	for (unsigned i = 0; i < n; i++) {
-		unsigned near = exps[i] && exps[i] + 12u - mean <= 24;
+	for (unsigned i = 0; i < SAMPLES; i++) {
+		unsigned near = (exps[i] != 0) & (exps[i] + 12u - mean <= 24);
 
-		sum += near ? exps[i] : 0;
+		sum += exps[i] * near;
 		count += near;
 	}
 	return count ? (float)sum / (float)count : (float)mean;
 }
 
-void zipc_look_block(struct zipc_look *look, const uint8_t *block, enum zipc_dtype dtype)
+/*
+ * Count nonzero exponents by their distance from `first`. Four histograms in turn: neighbours fall into the same bin so often
+ * that a single one would wait for its own stores.
+ */
+static void count_exponents(struct zipc_look *look, const uint8_t exps[SAMPLES])
 {
-	uint8_t exps[ZIPC_LOOK_BYTES];
-	unsigned n = sample_exponents(exps, block, dtype), diff = 0;
+	enum { OUTSIDE = ZIPC_WINDOW, ZEROS, BINS };
+	uint8_t bins[4][BINS] = { { 0 } }, places[SAMPLES];
 
-	memset(look, 0, sizeof(*look));
-	look->count = (int16_t)n;
-	look->mean = middle(exps, n);
-	look->first = (int16_t)((int)(look->mean + 0.5f) - ZIPC_WINDOW_MIDDLE);
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < SAMPLES; i++) {
 		unsigned at = (unsigned)(exps[i] - look->first);
 
-		diff |= (unsigned)(exps[i] ^ exps[0]);
-		if (!exps[i])
-			look->zeros++;
-		else if (at < ZIPC_WINDOW)
-			look->window[at]++;
+		at = at < ZIPC_WINDOW ? at : OUTSIDE;
+		places[i] = (uint8_t)(exps[i] ? at : ZEROS);
 	}
+	for (unsigned i = 0; i < SAMPLES; i += 4) {
+		bins[0][places[i]]++;
+		bins[1][places[i + 1]]++;
+		bins[2][places[i + 2]]++;
+		bins[3][places[i + 3]]++;
+	}
+	for (unsigned i = 0; i < ZIPC_WINDOW; i++)
+		look->window[i] = (int16_t)(bins[0][i] + bins[1][i] + bins[2][i] + bins[3][i]);
+	look->zeros = (int16_t)(bins[0][ZEROS] + bins[1][ZEROS] + bins[2][ZEROS] + bins[3][ZEROS]);
+}
+
+void zipc_look_block(struct zipc_look *look, const uint8_t *block, enum zipc_dtype dtype)
+{
+	uint8_t exps[SAMPLES];
+	unsigned diff = 0;
+
+	sample_exponents(exps, block, dtype);
+	look->mean = middle(exps);
+	look->first = (int16_t)((int)(look->mean + 0.5f) - ZIPC_WINDOW_MIDDLE);
+	look->count = SAMPLES;
+	count_exponents(look, exps);
+	for (unsigned i = 0; i < SAMPLES; i++)
+		diff |= (unsigned)(exps[i] ^ exps[0]);
 	look->same = !diff;
-	look->constant_planes = (uint8_t)constant_planes(block, dtype, PIECES);
+	look->constant_planes = (uint8_t)constant_planes(block, dtype);
+}
+
+void zipc_look_prefetch(const uint8_t *block, enum zipc_dtype dtype)
+{
+	unsigned pieces = pieces_of(dtype);
+
+	for (unsigned i = 0; i < pieces; i++)
+		__builtin_prefetch(piece_at(block, i, pieces));
 }
 
 /* Samples of one block, or of several moved on top of each other. In `normal` the zeros have their place among the others. */
 struct pile {
-	int16_t zero[ZIPC_WINDOW], normal[ZIPC_WINDOW];
+	int16_t zero[ZIPC_WINDOW + 1], normal[ZIPC_WINDOW + 1]; /* one more than is used: dot16 reads 16 */
 	int32_t zeros, count;
 };
 
@@ -149,15 +183,32 @@ static void pile_add(struct pile *pile, const struct zipc_look *look)
 	pile->count += look->count;
 }
 
+static inline int32_t dot16(const int16_t *a, const int16_t *b)
+{
+#ifdef __SSE2__
+	__m128i x = _mm_madd_epi16(_mm_loadu_si128((const __m128i *)a), _mm_loadu_si128((const __m128i *)b));
+	__m128i y = _mm_madd_epi16(_mm_loadu_si128((const __m128i *)(a + 8)), _mm_loadu_si128((const __m128i *)(b + 8)));
+
+	x = _mm_add_epi32(x, y);
+	x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+	x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1));
+	return _mm_cvtsi128_si32(x);
+#else
+	int32_t sum = 0;
+
+	for (int i = 0; i < 16; i++)
+		sum += a[i] * b[i];
+	return sum;
+#endif
+}
+
 /* Cost of a pile in bits * 16 when symbol 0 of the table stands at place `at` of the window. */
 static int32_t pile_cost(const struct pile *pile, unsigned table, int at)
 {
 	const int16_t *counts = (zipc_table_zero[table] ? pile->zero : pile->normal) + at;
 	const int32_t escape = zipc_table_costs[table][15];
-	int32_t cost = pile->count * escape;
+	int32_t cost = pile->count * escape + dot16(counts, gains[table]);
 
-	for (unsigned s = 0; s < 15; s++)
-		cost += counts[s] * gains[table][s];
 	if (zipc_table_zero[table])
 		cost += pile->zeros * (zipc_table_costs[table][0] - escape);
 	return cost;
@@ -285,16 +336,18 @@ unsigned zipc_choose_fixed(const struct zipc_look *look, const struct zipc_dtype
 	pile_add(&pile, look);
 	place_range(info, look->first, &low, &high);
 	for (int at = low; at <= high; at++) {
-		int normal = 0, zero = pile.zeros;
+		int rest = pile.normal[at + 1] + pile.normal[at + 2] + pile.normal[at + 3] + pile.normal[at + 4] +
+			   pile.normal[at + 5] + pile.normal[at + 6];
+		int normal = rest + pile.normal[at];
 
-		for (int s = 0; s < (int)ZIPC_FIXED_ESCAPE; s++) {
-			normal += pile.normal[at + s];
-			zero += s ? pile.zero[at + s] : 0;
+		if (normal > best) {
+			best = normal;
+			*base = (struct zipc_base){ ZIPC_MODE_NORMAL, (uint8_t)((look->first + at) & zipc_emask(info)) };
 		}
-		if (normal > best || zero > best) {
-			base->mode = zero > normal ? ZIPC_MODE_ZERO : ZIPC_MODE_NORMAL;
-			base->base = (uint8_t)((look->first + at + (zero > normal)) & zipc_emask(info));
-			best = zero > normal ? zero : normal;
+		/* Zero mode: symbol 0 is taken by zeros, wherever they stand. */
+		if (look->first + at >= 0 && rest + pile.zeros > best) {
+			best = rest + pile.zeros;
+			*base = (struct zipc_base){ ZIPC_MODE_ZERO, (uint8_t)((look->first + at + 1) & zipc_emask(info)) };
 		}
 	}
 	return (unsigned)(look->count - best);
@@ -318,7 +371,7 @@ int zipc_choose_sparse(const uint8_t *src, uint64_t nblocks, enum zipc_dtype dty
 	for (uint64_t i = 0; i < n; i++) {
 		const uint8_t *block = src + i * nblocks / n * ZIPC_BLOCK;
 
-		saved += zipc_constant_bytes(info, constant_planes(block, dtype, 2));
+		saved += zipc_constant_bytes(info, constant_planes(block, dtype));
 	}
 	return (float)saved > share * (float)(n * ZIPC_BLOCK) + (float)(n * ZIPC_SPARSE_HEADER);
 }

@@ -10,11 +10,10 @@
 
 #define ZIPC_WINDOW 32         /* exponents around the mean that are told apart */
 #define ZIPC_WINDOW_MIDDLE 16
-#define ZIPC_LOOK_BYTES 256u   /* of a block */
 /* A frame of the fixed codec becomes a sparse entropy frame when constant planes are more than this share of the input. */
 #define ZIPC_SPARSE_SHARE 0.0625f
 
-/* Samples of one block. */
+/* Samples of one block: 64 elements. */
 struct zipc_look {
 	int16_t window[ZIPC_WINDOW]; /* nonzero exponents first .. first + 31 */
 	int16_t first;
@@ -26,6 +25,9 @@ struct zipc_look {
 };
 
 void zipc_look_block(struct zipc_look *look, const uint8_t *block, enum zipc_dtype dtype);
+
+/* Ask for the memory that zipc_look_block will read. */
+void zipc_look_prefetch(const uint8_t *block, enum zipc_dtype dtype);
 
 struct zipc_base {
 	uint8_t mode; /* enum zipc_mode; constant is left to who sees the whole block */
@@ -44,6 +46,9 @@ unsigned zipc_choose_fixed(const struct zipc_look *look, const struct zipc_dtype
 
 /* Bytes of planes of a block that are constant, by a mask of planes. */
 unsigned zipc_constant_bytes(const struct zipc_dtype_info *info, unsigned mask);
+
+/* What zipc_sample says of a buffer of nblocks > 0 blocks for one type, without a tail and never RAW. */
+void zipc_predict(const uint8_t *src, uint64_t nblocks, enum zipc_dtype dtype, struct zipc_sample *sample);
 
 /* Would a sparse frame save more than `share` of the input? Looks at up to 64 blocks. */
 int zipc_choose_sparse(const uint8_t *src, uint64_t nblocks, enum zipc_dtype dtype, float share);

@@ -107,6 +107,8 @@ int zipc_entropy_encode(struct zipc_encoder *enc)
 
 		for (unsigned i = 0; i < n; i++)
 			zipc_look_block(&looks[i], enc->src + (g + i) * ZIPC_BLOCK, enc->dtype);
+		for (uint64_t next = g + ZIPC_GROUP; next < g + 2 * ZIPC_GROUP && next < nblocks; next++)
+			zipc_look_prefetch(enc->src + next * ZIPC_BLOCK, enc->dtype);
 		zipc_choose_entropy(looks, n, enc->info, &table, bases);
 		for (unsigned i = 0; i < n; i++) {
 			int ret = put_block(enc, g + i, &looks[i], table, bases[i]);
@@ -272,7 +274,7 @@ static int get_sparse_block(const struct zipc_decoder *dec, uint64_t b, struct e
 	ret = get_exponents(dec, entry, parts.exps);
 	if (ret)
 		return ret;
-	dec->ops->join[dec->dtype](dec->dst + b * ZIPC_BLOCK, parts.exps, planes);
+	zipc_join(dec, b, parts.exps, planes);
 	return 0;
 }
 

@@ -14,12 +14,32 @@ static inline int highest_bit(uint64_t x)
 	return 63 - __builtin_clzll(x);
 }
 
-/* Number in the block of code 8 k + i of pack p of a lane, from bit number 4 i + k. */
+/* Number in its slice of code 8 k + i of lane 0, by bit number 4 i + k; a lane further is 8 * units further. */
+#define K4(step1, step2, step3, i) (i), (step1) + (i), (step2) + (i), (step3) + (i)
+#define I8(a, b, c) K4(a, b, c, 0), K4(a, b, c, 1), K4(a, b, c, 2), K4(a, b, c, 3), \
+		    K4(a, b, c, 4), K4(a, b, c, 5), K4(a, b, c, 6), K4(a, b, c, 7)
+static const uint16_t places[5][32] = {
+	[1] = { I8(256, 512, 768) },
+	[2] = { I8(8, 512, 520) },
+	[4] = { I8(8, 16, 24) },
+};
+
 static inline size_t element_at(unsigned p, unsigned lane, unsigned bit, unsigned units)
 {
-	unsigned n = 4 * p + bit % 4;
+	return p * (size_t)ZIPC_SLICE + lane * units * 8 + places[units][bit];
+}
 
-	return ((size_t)(n / units * ZIPC_LANES + lane) * units + n % units) * 8 + bit / 4;
+static inline uint64_t clear_highest(uint64_t x)
+{
+	return x & ~(UINT64_C(1) << highest_bit(x));
+}
+
+/* The element of the highest bit in the masks of two lanes. */
+static inline size_t escape_at(unsigned p, unsigned lane, uint64_t mask, unsigned units)
+{
+	unsigned bit = (unsigned)highest_bit(mask);
+
+	return element_at(p, lane + (bit < 32), bit % 32, units);
 }
 
 /*
@@ -31,39 +51,20 @@ static uint8_t *put_escapes(uint8_t *out, const uint32_t masks[ZIPC_LANES], cons
 	for (unsigned lane = 0; lane < ZIPC_LANES; lane += 2) {
 		uint64_t mask = (uint64_t)masks[lane] << 32 | masks[lane + 1];
 
-		while (mask) {
-			unsigned bit = (unsigned)highest_bit(mask);
-
-			*out++ = exps[element_at(p, lane + (bit < 32), bit % 32, units)];
-			mask &= ~(UINT64_C(1) << bit);
-		}
+		for (; mask; mask = clear_highest(mask))
+			*out++ = exps[escape_at(p, lane, mask, units)];
 	}
 	return out;
 }
 
-static const uint8_t *get_escapes(uint8_t *exps, const uint32_t masks[ZIPC_LANES], const uint8_t *in, unsigned p,
-				  unsigned units)
+static void get_escapes(uint8_t *exps, const uint32_t masks[ZIPC_LANES], const uint8_t *in, unsigned p, unsigned units)
 {
 	for (unsigned lane = 0; lane < ZIPC_LANES; lane += 2) {
 		uint64_t mask = (uint64_t)masks[lane] << 32 | masks[lane + 1];
 
-		while (mask) {
-			unsigned bit = (unsigned)highest_bit(mask);
-
-			exps[element_at(p, lane + (bit < 32), bit % 32, units)] = *in++;
-			mask &= ~(UINT64_C(1) << bit);
-		}
+		for (; mask; mask = clear_highest(mask))
+			exps[escape_at(p, lane, mask, units)] = *in++;
 	}
-	return in;
-}
-
-static unsigned count_bits(const uint32_t masks[ZIPC_LANES])
-{
-	unsigned n = 0;
-
-	for (unsigned lane = 0; lane < ZIPC_LANES; lane++)
-		n += (unsigned)__builtin_popcount(masks[lane]);
-	return n;
 }
 
 /* Raw exponents of slice p: codes as in a code plane, or, for 8 bits, lane by lane. */
@@ -96,8 +97,7 @@ static uint8_t *put_slice(const struct zipc_encoder *enc, uint8_t *out, uint8_t 
 	uint32_t masks[ZIPC_LANES];
 	unsigned nesc;
 
-	enc->ops->escapes(masks, words);
-	nesc = count_bits(masks);
+	nesc = enc->ops->escapes(masks, words);
 	if (enc->info->ebits < 8 && nesc > raw) {
 		memset(words, 0, SLICE_WORDS);
 		put_raw(enc, out, exps, p);
@@ -262,7 +262,7 @@ static int uniform_entries(const uint8_t *entries, unsigned slices)
 	for (unsigned p = 1; p < slices; p++)
 		if (zipc_load16(entries) != zipc_load16(entries + p * ENTRY_BYTES))
 			return 0;
-	return entries[1] <= ZIPC_MODE_ZERO;
+	return entries[1] != ZIPC_MODE_RAW;
 }
 
 /* The slices of a block; *in moves over their data, which end at `end`. */
@@ -286,7 +286,9 @@ static int get_block(const struct zipc_decoder *dec, uint64_t b, const uint8_t *
 				return ret;
 		}
 	}
-	if (uniform)
+	if (uniform && entries[1] == ZIPC_MODE_CONSTANT)
+		memset(parts.exps, entries[0], info->elements);
+	else if (uniform)
 		dec->ops->exponents(parts.exps, info->elements, (enum zipc_mode)entries[1], entries[0], zipc_emask(info));
 	for (unsigned p = 0; p < slices; p++) {
 		const uint8_t *entry = entries + p * ENTRY_BYTES;
@@ -302,8 +304,7 @@ static int get_block(const struct zipc_decoder *dec, uint64_t b, const uint8_t *
 			slice_exponents(dec, parts.exps, p, mode, entry[0]);
 		}
 		if (mode <= ZIPC_MODE_ZERO) {
-			dec->ops->escapes(masks, words + p * SLICE_WORDS);
-			if (count_bits(masks) != nesc)
+			if (dec->ops->escapes(masks, words + p * SLICE_WORDS) != nesc)
 				return ZIPC_ERR_STREAM;
 			get_escapes(parts.exps, masks, *in, p, units);
 		}

@@ -12,6 +12,7 @@ struct zipc_encoder {
 	const struct zipc_dtype_info *info;
 	enum zipc_dtype dtype;
 	int sparse;
+	int streaming;      /* write planes past the caches */
 	const uint8_t *src;
 	uint8_t *frame;
 	struct zipc_layout layout;
@@ -24,13 +25,14 @@ struct zipc_decoder {
 	const struct zipc_dtype_info *info;
 	enum zipc_dtype dtype;
 	int sparse;
+	int streaming;      /* write dst past the caches */
 	uint8_t *dst;
 	const uint8_t *frame;
 	struct zipc_layout layout;
 	uint64_t var_bytes;
 };
 
-/* A block taken apart, as bytes in plane order. planes[p] points into the frame for byte planes of dense frames. */
+/* A block taken apart, as bytes in plane order. */
 struct zipc_parts {
 	uint8_t exps[ZIPC_MAX_ELEMENTS];
 	uint8_t codes[ZIPC_MAX_ELEMENTS]; /* the type's code plane, one code a byte; no type has two */
@@ -46,6 +48,9 @@ int zipc_entropy_decode(const struct zipc_decoder *dec);
 
 /* Split block `b` with its planes going to their places in a dense frame. */
 void zipc_split_dense(const struct zipc_encoder *enc, uint64_t b, struct zipc_parts *parts);
+
+/* Put block `b` together from exponents and planes, bytes in plane order. */
+void zipc_join(const struct zipc_decoder *dec, uint64_t b, const uint8_t *exps, const uint8_t *const planes[ZIPC_MAX_PLANES]);
 
 /* Put block `b` together from parts->exps and the planes in the dense frame. */
 void zipc_join_dense(const struct zipc_decoder *dec, uint64_t b, struct zipc_parts *parts);

@@ -122,6 +122,15 @@ static void unpack(uint8_t *codes, const uint8_t *words, unsigned units, unsigne
 		}
 }
 
+static void stream_copy(uint8_t *dst, const uint8_t *src, size_t n)
+{
+	memcpy(dst, src, n);
+}
+
+static void stream_end(void)
+{
+}
+
 static int constant(const uint8_t *bytes, size_t n)
 {
 	return !memcmp(bytes, bytes + 1, n - 1);
@@ -151,8 +160,18 @@ static void exponents(uint8_t *bytes, size_t n, enum zipc_mode mode, uint8_t bas
 	}
 }
 
-static void escapes(uint32_t masks[ZIPC_LANES], const uint8_t *words)
+/* The processor's instruction for this is not in the oldest ones, and a library call is slow. */
+static inline unsigned count_bits(uint32_t x)
 {
+	x -= x >> 1 & 0x55555555;
+	x = (x & 0x33333333) + (x >> 2 & 0x33333333);
+	return ((x + (x >> 4)) & 0x0f0f0f0f) * 0x01010101u >> 24;
+}
+
+static unsigned escapes(uint32_t masks[ZIPC_LANES], const uint8_t *words)
+{
+	unsigned n = 0;
+
 	for (unsigned lane = 0; lane < ZIPC_LANES; lane++) {
 		uint32_t w0 = zipc_load32(words + lane * 4), w1 = zipc_load32(words + (lane + 32) * 4);
 		uint32_t w2 = zipc_load32(words + (lane + 64) * 4);
@@ -160,7 +179,9 @@ static void escapes(uint32_t masks[ZIPC_LANES], const uint8_t *words)
 
 		masks[lane] = (w0 & w0 >> 1 & w0 >> 2 & ones) | (w1 & w1 >> 1 & w1 >> 2 & ones) << 1 |
 			      (w2 & w2 >> 1 & w2 >> 2 & ones) << 2 | (w0 & w1 & w2 & ones << 3);
+		n += count_bits(masks[lane]);
 	}
+	return n;
 }
 
 /* Codes of the four pairs of a unit one after the other, their length in bits 56..61, bit 63 when one of them escapes. */
@@ -202,6 +223,8 @@ const struct zipc_ops zipc_ops_portable = {
 	.join = { NULL, join_bf16, join_fp16, join_fp32, join_e4m3, join_e5m2 },
 	.pack = pack,
 	.unpack = unpack,
+	.stream_copy = stream_copy,
+	.stream_end = stream_end,
 	.constant = constant,
 	.symbols = symbols,
 	.exponents = exponents,

@@ -56,6 +56,13 @@ struct zipc_ops {
 	void (*pack)(uint8_t *words, const uint8_t *codes, unsigned units, unsigned bits);
 	void (*unpack)(uint8_t *codes, const uint8_t *words, unsigned units, unsigned bits);
 
+	/*
+	 * Copy past the caches, for buffers so large that they would not be found there again. n is a multiple of 32. Until
+	 * stream_end has been called other threads and devices may not see the bytes.
+	 */
+	void (*stream_copy)(uint8_t *dst, const uint8_t *src, size_t n);
+	void (*stream_end)(void);
+
 	/* Are the n bytes (a multiple of 32) all the same? */
 	int (*constant)(const uint8_t *bytes, size_t n);
 
@@ -65,8 +72,11 @@ struct zipc_ops {
 	/* The inverse, in place, for modes normal and zero. Sums wrap; the caller has seen to it that they may. */
 	void (*exponents)(uint8_t *bytes, size_t n, enum zipc_mode mode, uint8_t base, uint8_t emask);
 
-	/* Escape masks of the 32 lanes of a slice from its 96 words of 3-bit codes: bit 4 i + k for code 8 k + i. */
-	void (*escapes)(uint32_t masks[ZIPC_LANES], const uint8_t *words);
+	/*
+	 * Escape masks of the 32 lanes of a slice from its 96 words of 3-bit codes: bit 4 i + k for code 8 k + i.
+	 * Returns how many bits are set.
+	 */
+	unsigned (*escapes)(uint32_t masks[ZIPC_LANES], const uint8_t *words);
 
 	/*
 	 * Write lane lengths and bit streams of a block with `units` as above from n symbols (15: escape) and exponents.

@@ -45,6 +45,15 @@ static inline __m256i keep(__m256i v, int mask)
 #define PAIR_ROWS (ZIPC_BLOCK / 1024u)
 #define ROW 512u
 
+/*
+ * Ask for the line a block ahead: the two streams of a pair of rows are too short for the processor to see them coming.
+ * Past the end of the buffer this does nothing.
+ */
+static inline void ahead(const uint8_t *p, size_t distance)
+{
+	_mm_prefetch((const char *)((uintptr_t)p + distance), _MM_HINT_T0);
+}
+
 /* Two-byte types: 32 bytes of each row of a pair are two lanes; low and high bytes of their 32 elements in plane order. */
 static inline void halves_load(const uint8_t *src, __m256i *lo, __m256i *hi)
 {
@@ -69,6 +78,7 @@ static void split_bf16(const uint8_t *src, uint8_t *exps, uint8_t *const planes[
 		for (unsigned i = 0; i < ROW / 32; i++, src += 32, exps += 32, a += 32) {
 			__m256i lo, hi;
 
+			ahead(src + (i & 1) * ROW, ZIPC_BLOCK);
 			halves_load(src, &lo, &hi);
 			store(exps, merge(_mm256_add_epi8(hi, hi), shr(lo, 7, 1)));
 			store(a, merge(keep(hi, 0x80), keep(lo, 0x7f)));
@@ -83,6 +93,7 @@ static void join_bf16(uint8_t *dst, const uint8_t *exps, const uint8_t *const pl
 		for (unsigned i = 0; i < ROW / 32; i++, dst += 32, exps += 32, a += 32) {
 			__m256i e = load(exps), m = load(a);
 
+			ahead(a, 4096);
 			halves_store(dst, merge(keep(m, 0x7f), shl(e, 7, 0x80)), merge(keep(m, 0x80), shr(e, 1, 0x7f)));
 		}
 }
@@ -95,6 +106,7 @@ static void split_fp16(const uint8_t *src, uint8_t *exps, uint8_t *const planes[
 		for (unsigned i = 0; i < ROW / 32; i++, src += 32, exps += 32, a += 32, b += 32) {
 			__m256i lo, hi;
 
+			ahead(src + (i & 1) * ROW, ZIPC_BLOCK);
 			halves_load(src, &lo, &hi);
 			store(exps, shr(hi, 2, 0x1f));
 			store(a, lo);
@@ -161,6 +173,8 @@ static void split_fp32(const uint8_t *src, uint8_t *exps, uint8_t *const planes[
 		for (unsigned i = 0; i < ROW / 64; i++, src += 64, exps += 32, a += 32, b += 32, c += 32) {
 			__m256i v[4];
 
+			ahead(src, ZIPC_BLOCK);
+			ahead(src + ROW, ZIPC_BLOCK);
 			words_load(src, v);
 			store(exps, merge(_mm256_add_epi8(v[3], v[3]), shr(v[2], 7, 1)));
 			store(a, merge(keep(v[3], 0x80), keep(v[2], 0x7f)));
@@ -428,6 +442,24 @@ static void unpack(uint8_t *codes, const uint8_t *words, unsigned units, unsigne
 		unpack_any(codes, words, units, bits);
 }
 
+static void stream_copy(uint8_t *dst, const uint8_t *src, size_t n)
+{
+	size_t head = -(uintptr_t)dst % 32, i = head;
+
+	/* Streaming stores are aligned; n is 32 or more, so the head may be written a little too long. */
+	if (head)
+		store(dst, load(src));
+	for (; i + 32 <= n; i += 32)
+		_mm256_stream_si256((__m256i *)(dst + i), load(src + i));
+	if (i < n)
+		memcpy(dst + i, src + i, n - i);
+}
+
+static void stream_end(void)
+{
+	_mm_sfence();
+}
+
 static int constant(const uint8_t *p, size_t n)
 {
 	const __m256i first = bytes(p[0]);
@@ -480,8 +512,10 @@ static inline __m256i full_codes(__m256i w)
 				_mm256_and_si256(_mm256_srli_epi32(w, 2), bytes(0x11)));
 }
 
-static void escapes(uint32_t masks[ZIPC_LANES], const uint8_t *words)
+static unsigned escapes(uint32_t masks[ZIPC_LANES], const uint8_t *words)
 {
+	unsigned n = 0;
+
 	for (unsigned lane = 0; lane < ZIPC_LANES; lane += 8) {
 		__m256i w0 = load(words + lane * 4), w1 = load(words + lane * 4 + 128), w2 = load(words + lane * 4 + 256);
 		__m256i fourth = keep(_mm256_and_si256(_mm256_and_si256(w0, w1), w2), 0x88);
@@ -489,7 +523,12 @@ static void escapes(uint32_t masks[ZIPC_LANES], const uint8_t *words)
 
 		m = merge(merge(m, _mm256_slli_epi32(full_codes(w2), 2)), fourth);
 		_mm256_storeu_si256((__m256i *)(masks + lane), m);
+		n += (unsigned)(__builtin_popcountll((uint64_t)_mm256_extract_epi64(m, 0)) +
+				__builtin_popcountll((uint64_t)_mm256_extract_epi64(m, 1)) +
+				__builtin_popcountll((uint64_t)_mm256_extract_epi64(m, 2)) +
+				__builtin_popcountll((uint64_t)_mm256_extract_epi64(m, 3)));
 	}
+	return n;
 }
 
 /* Codes of two neighbouring pairs joined: codes in *code, lengths in *length, one in each 64 bits. */
@@ -553,6 +592,8 @@ const struct zipc_ops zipc_ops_avx2 = {
 	.join = { NULL, join_bf16, join_fp16, join_fp32, join_e4m3, join_e5m2 },
 	.pack = pack,
 	.unpack = unpack,
+	.stream_copy = stream_copy,
+	.stream_end = stream_end,
 	.constant = constant,
 	.symbols = symbols,
 	.exponents = exponents,
