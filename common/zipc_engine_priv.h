@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the engine: shared by zipc_engine.c, zipc_peer.c, zipc_send.c, zipc_recv.c and zipc_stage.c only. */
+#ifndef ZIPC_ENGINE_PRIV_H
+#define ZIPC_ENGINE_PRIV_H
+
+#include "zipc_engine.h"
+#include "zipc_list.h"
+
+#define ZIPC_MIN_CHUNK 8192u
+#define ZIPC_SENDS_PER_PEER 4096u   /* outstanding transfers to one peer */
+#define ZIPC_RECVS_PER_PEER 16384u  /* a peer with more than this breaks the protocol (it frees its record first) */
+#define ZIPC_PEERS_MAX (1u << 20)
+#define ZIPC_RECV_WINDOW 8u         /* chunks of one transfer that are granted and have not arrived */
+#define ZIPC_PING_MS 1000           /* silence after which a peer with transfers under way is pinged */
+#define ZIPC_RATIO_WORTH 0.95f      /* a predicted ratio above this is not worth a transfer */
+
+enum zipc_op_kind { ZIPC_OP_CONTROL, ZIPC_OP_BULK_SEND, ZIPC_OP_BULK_RECV };
+
+/* A control message that is queued or in flight. Lives inside its owner, which is not freed while it is busy. */
+struct zipc_ctl {
+	struct zipc_op op;     /* first: an op of kind CONTROL is its ctl */
+	struct zipc_list link;
+	struct zipc_peer *peer;
+	const void *msg;
+	uint32_t len;
+	uint8_t busy;
+	void (*done)(struct zipc_engine *engine, struct zipc_ctl *ctl, int status);
+};
+
+/* A staging slot: bounded memory that one chunk's frame passes through. */
+struct zipc_slot {
+	struct zipc_op op;     /* first */
+	struct zipc_list link; /* free list, or the engine's decode queue */
+	struct zipc_pool *pool;
+	void *buf;
+	void *xfer;            /* zipc_send or zipc_recv; NULL once it is gone (then the slot only waits for the network) */
+	uint32_t chunk;
+	size_t bytes;
+};
+
+struct zipc_pool {
+	struct zipc_list free;
+	struct zipc_slot *slots;
+	char *memory;
+	size_t count, slot_bytes, in_use;
+};
+
+enum zipc_peer_state {
+	ZIPC_PEER_MEETING, /* hello sent or to be sent */
+	ZIPC_PEER_READY,   /* it knows us and we know it */
+	ZIPC_PEER_LOST,    /* failed; met again on request or when it says hello */
+};
+
+struct zipc_peer {
+	struct zipc_list link; /* engine->peers */
+	struct zipc_peer *by_addr, *by_epoch; /* hash chains */
+	struct zipc_engine *engine;
+	enum zipc_peer_state state;
+	uint64_t epoch;        /* its id; 0 until its hello came */
+	zipc_addr_t handle;
+	uint8_t has_handle, hello_again, host_known, self, forgotten, abort_all;
+	uint32_t pid;
+	uint32_t flags, dtypes, codecs, max_chunk;
+	uint32_t nsends;       /* outbound transfers */
+	uint32_t nrecvs;       /* inbound ones, unmatched and done-but-not-announced included */
+	struct zipc_list sends, recvs; /* recvs: in order of arrival */
+	struct zipc_ctl hello, ping, abort;
+	uint64_t heard_ms, ping_ms;
+	unsigned blocked;      /* number of the flush pass in which it refused a message */
+	uint16_t main_len, comp_len;
+	uint8_t main_addr[ZIPC_ADDR_MAX], comp_addr[ZIPC_ADDR_MAX];
+	uint8_t hello_msg[ZIPC_CONTROL_MAX];
+	struct zipc_control_v1 ping_msg;
+	struct zipc_abort_v1 abort_msg;
+};
+
+enum zipc_send_state { ZIPC_SEND_FREE, ZIPC_SEND_BEGUN, ZIPC_SEND_OPEN, ZIPC_SEND_REPORTED };
+
+struct zipc_send {
+	struct zipc_list link;  /* peer->sends, or the engine's free list */
+	struct zipc_list ready; /* engine->send_ready while it has credit */
+	struct zipc_engine *engine;
+	struct zipc_peer *peer;
+	enum zipc_send_state state;
+	uint32_t id, flags;
+	struct iovec iov[ZIPC_IOV_MAX];
+	uint32_t niov;
+	enum zipc_dtype dtype;
+	uint64_t nbytes, tag;
+	uint32_t chunk, nchunks;
+	uint32_t credit;        /* chunks the receiver has asked for */
+	uint32_t next;          /* next chunk to encode */
+	uint32_t in_flight;     /* slots with the network */
+	uint32_t receiver_xfer;
+	uint8_t over;           /* fin came, or the peer is lost: nothing more to send */
+	int status;
+	void *cookie;
+	struct zipc_ctl ctl;
+	struct zipc_rts_v1 msg;
+	uint8_t copy[64];
+};
+
+struct zipc_recv {
+	struct zipc_list link;  /* peer->recvs */
+	struct zipc_list want;  /* engine->recv_want while chunks remain to be granted */
+	struct zipc_recv *hash; /* chain by (peer, sender_xfer) */
+	struct zipc_engine *engine;
+	struct zipc_peer *peer;
+	uint32_t id, sender_xfer;
+	uint8_t rts_seen, matched, claimed, done, fin_sent, discard;
+	struct iovec iov[ZIPC_IOV_MAX];
+	uint32_t niov, chunk;
+	uint64_t nbytes, tag, keep; /* keep: bytes that fit the buffers */
+	uint32_t nwant;         /* chunks needed for `keep` bytes */
+	uint32_t granted, announced, decoded, in_flight;
+	int status;
+	void *cookie;
+	struct zipc_ctl ctl;
+	union {
+		struct zipc_credit_v1 credit;
+		struct zipc_fin_v1 fin;
+	} msg;
+};
+
+#define ZIPC_HASH 1024u
+
+struct zipc_engine {
+	struct zipc_engine_attr attr;
+	uint8_t main_addr[ZIPC_ADDR_MAX], comp_addr[ZIPC_ADDR_MAX];
+	const struct zipc_net_ops *net_ops;
+	void *net;
+	const struct zipc_device_ops *dev_ops;
+	void *dev;
+	const struct zipc_engine_cb *cb;
+	void *ctx;
+	uint64_t epoch, host;
+	struct zipc_pool send_pool, recv_pool;
+	struct zipc_list peers, ctl_queue, send_ready, recv_want, decode_queue;
+	struct zipc_peer *by_addr[ZIPC_HASH], *by_epoch[ZIPC_HASH];
+	struct zipc_recv *by_xfer[ZIPC_HASH];
+	struct zipc_list free_sends;
+	struct zipc_send **send_table; /* by the low 16 bits of an id */
+	uint32_t send_count;
+	uint32_t next_recv_id;
+	unsigned pass;          /* number of the running flush of the control queue */
+	unsigned active;        /* transfers under way, both ways */
+	unsigned ctl_pending;
+	unsigned npeers;
+	uint64_t watch_ms;
+	struct zipc_stats stats;
+};
+
+
+void zipc_log(struct zipc_engine *engine, enum zipc_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Queue a control message. The ctl must not be busy; msg stays valid until done is called. */
+void zipc_ctl_send(struct zipc_engine *engine, struct zipc_ctl *ctl, struct zipc_peer *peer, const void *msg, size_t len,
+		   void (*done)(struct zipc_engine *, struct zipc_ctl *, int));
+void zipc_ctl_header(const struct zipc_engine *engine, struct zipc_control_v1 *hdr, enum zipc_control_type type, size_t len);
+
+int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind);
+void zipc_pool_close(struct zipc_pool *pool);
+struct zipc_slot *zipc_pool_get(struct zipc_pool *pool);
+void zipc_pool_put(struct zipc_slot *slot);
+
+void zipc_peer_hello(struct zipc_engine *engine, const struct zipc_hello_v1 *hello, const uint8_t *addrs);
+struct zipc_peer *zipc_peer_by_epoch(struct zipc_engine *engine, uint64_t epoch);
+/* Ends every transfer with the peer: it died, restarted, or broke the protocol. */
+void zipc_peer_lose(struct zipc_peer *peer, int status);
+/* Tells the peer that a transfer it sends credits for (or, with scope 0, all of them) is not there. */
+void zipc_peer_abort(struct zipc_peer *peer, uint32_t sender_xfer, uint32_t scope);
+void zipc_peer_watch(struct zipc_engine *engine);
+void zipc_peers_close(struct zipc_engine *engine);
+
+void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_credit_v1 *msg);
+void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_fin_v1 *msg);
+void zipc_send_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int status);
+void zipc_send_fail(struct zipc_send *send, int status);
+int zipc_send_step(struct zipc_engine *engine); /* encode and post one chunk; 1 if it did */
+void zipc_sends_close(struct zipc_engine *engine);
+
+void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_rts_v1 *msg);
+void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_abort_v1 *msg);
+void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int status, size_t bytes);
+void zipc_recv_fail(struct zipc_recv *recv, int status);
+int zipc_recv_step(struct zipc_engine *engine); /* decode one chunk; 1 if it did */
+void zipc_recv_grant(struct zipc_engine *engine);
+void zipc_recv_close(struct zipc_recv *recv);
+
+#endif

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inbound transfers.
+ *
+ *   RTS and placeholder arrive in any order -> matched by a receive -> chunks are granted as slots are free, oldest
+ *   match first -> they arrive, are decoded into the buffer -> recv_done, FIN
+ *
+ * An unmatched transfer holds a record and no staging.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "zipc_engine_priv.h"
+
+static struct zipc_recv **zipc_recv_bucket(struct zipc_engine *engine, const struct zipc_peer *peer, uint32_t sender_xfer)
+{
+	uint64_t h = (peer->epoch ^ sender_xfer) * 0x9e3779b97f4a7c15u;
+
+	return &engine->by_xfer[(h >> 32) % ZIPC_HASH];
+}
+
+static struct zipc_recv *zipc_recv_lookup(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t sender_xfer)
+{
+	struct zipc_recv *recv = *zipc_recv_bucket(engine, peer, sender_xfer);
+
+	while (recv && (recv->peer != peer || recv->sender_xfer != sender_xfer))
+		recv = recv->hash;
+	return recv;
+}
+
+static struct zipc_recv *zipc_recv_create(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t sender_xfer)
+{
+	struct zipc_recv **bucket = zipc_recv_bucket(engine, peer, sender_xfer);
+	struct zipc_recv *recv;
+
+	if (peer->nrecvs >= ZIPC_RECVS_PER_PEER)
+		return NULL;
+	recv = calloc(1, sizeof(*recv));
+	if (!recv)
+		return NULL;
+	recv->engine = engine;
+	recv->peer = peer;
+	recv->sender_xfer = sender_xfer;
+	recv->id = engine->next_recv_id++;
+	zipc_list_init(&recv->want);
+	zipc_list_append(&peer->recvs, &recv->link);
+	peer->nrecvs++;
+	engine->active++;
+	recv->hash = *bucket;
+	*bucket = recv;
+	return recv;
+}
+
+/* Frees the record; its links must be gone or about to go. */
+void zipc_recv_close(struct zipc_recv *recv)
+{
+	struct zipc_recv **link = zipc_recv_bucket(recv->engine, recv->peer, recv->sender_xfer);
+
+	while (*link != recv)
+		link = &(*link)->hash;
+	*link = recv->hash;
+	zipc_list_remove(&recv->want);
+	zipc_list_remove(&recv->link);
+	recv->peer->nrecvs--;
+	recv->engine->active--;
+	free(recv);
+}
+
+/* The record goes once both ends are done with it. A late RTS must find it, or it would look like a new transfer. */
+static void zipc_recv_settle(struct zipc_recv *recv)
+{
+	if (recv->fin_sent && recv->rts_seen && !recv->ctl.busy && !recv->in_flight)
+		zipc_recv_close(recv);
+}
+
+static void zipc_recv_announce(struct zipc_recv *recv);
+
+static void zipc_recv_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status)
+{
+	struct zipc_recv *recv = zipc_container(ctl, struct zipc_recv, ctl);
+
+	(void)engine;
+	if (status)
+		return; /* the peer is being lost */
+	zipc_recv_announce(recv);
+}
+
+/* Says to the sender what it does not know yet: one message at a time, the latest state in it. */
+static void zipc_recv_announce(struct zipc_recv *recv)
+{
+	struct zipc_engine *engine = recv->engine;
+
+	if (recv->ctl.busy)
+		return;
+	if (recv->done && !recv->in_flight && !recv->fin_sent) {
+		struct zipc_fin_v1 *fin = &recv->msg.fin;
+
+		recv->fin_sent = 1;
+		zipc_ctl_header(engine, &fin->hdr, ZIPC_CTL_FIN, sizeof(*fin));
+		fin->sender_xfer = recv->sender_xfer;
+		fin->status = recv->status;
+		zipc_ctl_send(engine, &recv->ctl, recv->peer, fin, sizeof(*fin), zipc_recv_ctl_done);
+	} else if (!recv->done && recv->granted > recv->announced) {
+		struct zipc_credit_v1 *credit = &recv->msg.credit;
+
+		zipc_ctl_header(engine, &credit->hdr, ZIPC_CTL_CREDIT, sizeof(*credit));
+		credit->sender_xfer = recv->sender_xfer;
+		credit->receiver_xfer = recv->id;
+		credit->first = recv->announced;
+		credit->count = recv->granted - recv->announced;
+		recv->announced = recv->granted;
+		zipc_ctl_send(engine, &recv->ctl, recv->peer, credit, sizeof(*credit), zipc_recv_ctl_done);
+	} else {
+		zipc_recv_settle(recv);
+	}
+}
+
+/* Reports to the application. What the network still holds drains by itself. */
+static void zipc_recv_finish(struct zipc_recv *recv, int status)
+{
+	struct zipc_engine *engine = recv->engine;
+
+	if (recv->done)
+		return;
+	recv->done = 1;
+	recv->status = status;
+	zipc_list_remove(&recv->want);
+	if (status && status != ZIPC_ERR_TRUNC)
+		engine->stats.errors++;
+	if (!recv->discard)
+		engine->cb->recv_done(engine->ctx, recv->cookie, status, recv->keep, recv->nbytes);
+	zipc_recv_announce(recv);
+}
+
+static void zipc_recv_complete(struct zipc_recv *recv)
+{
+	recv->engine->stats.recvs++;
+	recv->engine->stats.recv_bytes += recv->nbytes;
+	zipc_recv_finish(recv, recv->keep < recv->nbytes && !recv->discard ? ZIPC_ERR_TRUNC : 0);
+}
+
+/* ---- placeholders and RTS */
+
+int zipc_looks_like_placeholder(const void *msg, size_t len)
+{
+	return len == ZIPC_PLACEHOLDER_BYTES && !memcmp(msg, ZIPC_PLACEHOLDER_MAGIC, 16);
+}
+
+int zipc_is_placeholder(struct zipc_engine *engine, const void *msg, size_t len)
+{
+	struct zipc_placeholder_v1 ph;
+
+	if (!zipc_looks_like_placeholder(msg, len))
+		return 0;
+	memcpy(&ph, msg, sizeof(ph));
+	return zipc_peer_by_epoch(engine, ph.sender) != NULL;
+}
+
+/* Returns the name of the first field that cannot be, or NULL. */
+static const char *zipc_placeholder_fault(const struct zipc_engine *engine, const struct zipc_placeholder_v1 *ph)
+{
+	size_t i;
+
+	if (ph->version != ZIPC_WIRE_VERSION)
+		return "version";
+	if (ph->flags & ~(ZIPC_PH_TAGGED | ZIPC_PH_DELIVERY))
+		return "flags";
+	for (i = 0; i < sizeof(ph->zero); i++)
+		if (ph->zero[i])
+			return "zero";
+	if (ph->chunk < ZIPC_MIN_CHUNK || ph->chunk > engine->attr.chunk)
+		return "chunk";
+	if (!ph->nbytes || ph->nbytes > SIZE_MAX / 2 || (ph->nbytes - 1) / ph->chunk >= UINT32_MAX)
+		return "nbytes";
+	return NULL;
+}
+
+static size_t zipc_iov_total(const struct iovec *iov, size_t niov)
+{
+	size_t i, total = 0;
+
+	for (i = 0; i < niov; i++)
+		total += iov[i].iov_len;
+	return total;
+}
+
+/* Finds or makes the record that a placeholder speaks of. */
+static int zipc_recv_open(struct zipc_engine *engine, const void *placeholder, struct zipc_recv **recv_p)
+{
+	struct zipc_placeholder_v1 ph;
+	struct zipc_peer *peer;
+	struct zipc_recv *recv;
+	const char *fault;
+
+	memcpy(&ph, placeholder, sizeof(ph));
+	peer = zipc_peer_by_epoch(engine, ph.sender);
+	if (!peer)
+		return ZIPC_ERR_PEER;
+	fault = zipc_placeholder_fault(engine, &ph);
+	if (fault) {
+		zipc_log(engine, ZIPC_LOG_WARN, "placeholder with a bad field: %s", fault);
+		return ZIPC_ERR_PROTO;
+	}
+	recv = zipc_recv_lookup(engine, peer, ph.sender_xfer);
+	if (recv && (recv->matched || recv->nbytes != ph.nbytes || recv->chunk != ph.chunk || recv->tag != ph.tag)) {
+		zipc_log(engine, ZIPC_LOG_WARN, "placeholder of transfer %#x does not fit its control record", ph.sender_xfer);
+		return ZIPC_ERR_PROTO;
+	}
+	if (!recv)
+		recv = zipc_recv_create(engine, peer, ph.sender_xfer);
+	if (!recv) {
+		zipc_log(engine, ZIPC_LOG_WARN, "no room for another transfer from this peer");
+		return ZIPC_ERR_NOMEM;
+	}
+	if (zipc_peer_active(peer) == 1)
+		peer->heard_ms = zipc_now_ms();
+	recv->nbytes = ph.nbytes;
+	recv->chunk = ph.chunk;
+	recv->tag = ph.tag;
+	recv->matched = 1;
+	*recv_p = recv;
+	return 0;
+}
+
+int zipc_recv_match(struct zipc_engine *engine, const void *placeholder, const struct iovec *iov, size_t niov, void *cookie)
+{
+	struct zipc_recv *recv;
+	size_t total = zipc_iov_total(iov, niov);
+	int ret;
+
+	if (niov > ZIPC_IOV_MAX)
+		return ZIPC_ERR_INVAL;
+	ret = zipc_recv_open(engine, placeholder, &recv);
+	if (ret)
+		return ret;
+	memcpy(recv->iov, iov, niov * sizeof(*iov));
+	recv->niov = (uint32_t)niov;
+	recv->keep = recv->nbytes < total ? recv->nbytes : total;
+	recv->nwant = (uint32_t)((recv->keep + recv->chunk - 1) / recv->chunk);
+	recv->cookie = cookie;
+	if (recv->peer->state == ZIPC_PEER_LOST)
+		zipc_recv_fail(recv, ZIPC_ERR_PEER);
+	else if (!recv->nwant)
+		zipc_recv_complete(recv);
+	else
+		zipc_list_append(&engine->recv_want, &recv->want);
+	return 0;
+}
+
+void zipc_recv_drop(struct zipc_recv *recv)
+{
+	recv->matched = 1;
+	recv->discard = 1;
+	recv->keep = 0;
+	zipc_recv_complete(recv);
+}
+
+int zipc_recv_discard(struct zipc_engine *engine, const void *placeholder)
+{
+	struct zipc_recv *recv;
+	int ret = zipc_recv_open(engine, placeholder, &recv);
+
+	if (!ret)
+		zipc_recv_drop(recv);
+	return ret;
+}
+
+void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_rts_v1 *msg)
+{
+	struct zipc_recv *recv = zipc_recv_lookup(engine, peer, msg->sender_xfer);
+	struct zipc_placeholder_v1 ph = {.version = ZIPC_WIRE_VERSION, .chunk = msg->chunk, .nbytes = msg->nbytes};
+	const char *fault = zipc_placeholder_fault(engine, &ph);
+
+	if (fault || (recv && recv->rts_seen)) {
+		zipc_log(engine, ZIPC_LOG_WARN, "request to send ignored: transfer %#x, %s", msg->sender_xfer,
+			 fault ? fault : "seen before");
+		return;
+	}
+	if (recv) { /* its placeholder was faster */
+		recv->rts_seen = 1;
+		zipc_recv_settle(recv);
+		return;
+	}
+	recv = zipc_recv_create(engine, peer, msg->sender_xfer);
+	if (!recv) {
+		zipc_log(engine, ZIPC_LOG_WARN, "request to send ignored: no room for another transfer from this peer");
+		return;
+	}
+	recv->rts_seen = 1;
+	recv->nbytes = msg->nbytes;
+	recv->chunk = msg->chunk;
+	recv->tag = msg->tag;
+}
+
+static struct zipc_recv *zipc_recv_oldest(struct zipc_peer *peer, uint64_t tag)
+{
+	struct zipc_list *entry;
+
+	for (entry = peer->recvs.next; entry != &peer->recvs; entry = entry->next) {
+		struct zipc_recv *recv = zipc_container(entry, struct zipc_recv, link);
+
+		if (!recv->matched && !recv->claimed && recv->rts_seen && recv->tag == tag)
+			return recv;
+	}
+	return NULL;
+}
+
+struct zipc_recv *zipc_recv_peek(struct zipc_engine *engine, uint64_t tag, int claim, size_t *nbytes)
+{
+	struct zipc_list *entry;
+	struct zipc_recv *recv = NULL;
+
+	for (entry = engine->peers.next; entry != &engine->peers && !recv; entry = entry->next)
+		recv = zipc_recv_oldest(zipc_container(entry, struct zipc_peer, link), tag);
+	if (!recv)
+		return NULL;
+	*nbytes = recv->nbytes;
+	recv->claimed |= claim;
+	return recv;
+}
+
+/* ---- chunks */
+
+/* Posts receives for further chunks of one transfer; 0 when slots or the network are exhausted. */
+static int zipc_recv_grant_one(struct zipc_engine *engine, struct zipc_recv *recv)
+{
+	while (recv->granted < recv->nwant && recv->in_flight < ZIPC_RECV_WINDOW) {
+		struct zipc_slot *slot = zipc_pool_get(&engine->recv_pool);
+		int ret;
+
+		if (!slot)
+			return 0;
+		slot->xfer = recv;
+		slot->chunk = recv->granted;
+		ret = engine->net_ops->recv_bulk(engine->net, recv->peer->handle, zipc_bulk_tag(recv->id, recv->granted),
+						 slot->buf, slot->pool->slot_bytes, &slot->op);
+		if (ret) {
+			zipc_pool_put(slot);
+			if (ret != ZIPC_ERR_AGAIN)
+				zipc_recv_fail(recv, ret);
+			return 0;
+		}
+		recv->granted++;
+		recv->in_flight++;
+	}
+	return 1;
+}
+
+void zipc_recv_grant(struct zipc_engine *engine)
+{
+	struct zipc_list *entry, *next;
+
+	for (entry = engine->recv_want.next; entry != &engine->recv_want; entry = next) {
+		struct zipc_recv *recv = zipc_container(entry, struct zipc_recv, want);
+		int more = zipc_recv_grant_one(engine, recv);
+
+		next = entry->next;
+		if (recv->done)
+			return; /* it failed, and the list changed */
+		if (recv->granted > recv->announced)
+			zipc_recv_announce(recv);
+		if (recv->granted == recv->nwant)
+			zipc_list_remove(&recv->want);
+		if (!more)
+			return;
+	}
+}
+
+void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int status, size_t bytes)
+{
+	struct zipc_recv *recv = slot->xfer;
+
+	if (!recv) {
+		zipc_pool_put(slot);
+		return;
+	}
+	recv->peer->heard_ms = zipc_now_ms();
+	if (status || recv->done) {
+		zipc_pool_put(slot);
+		recv->in_flight--;
+		if (status && !recv->done)
+			zipc_recv_fail(recv, status);
+		else
+			zipc_recv_announce(recv);
+		return;
+	}
+	slot->bytes = bytes;
+	zipc_list_append(&engine->decode_queue, &slot->link);
+}
+
+/* Ends the transfer now, and tells the sender once nothing is in flight. */
+void zipc_recv_fail(struct zipc_recv *recv, int status)
+{
+	struct zipc_engine *engine = recv->engine;
+	int lost = recv->peer->state == ZIPC_PEER_LOST;
+	size_t i;
+
+	if (lost && recv->ctl.busy && !zipc_list_empty(&recv->ctl.link)) {
+		zipc_list_remove(&recv->ctl.link);
+		recv->ctl.busy = 0;
+		engine->ctl_pending--;
+	}
+	for (i = 0; lost && i < engine->recv_pool.count; i++) {
+		struct zipc_slot *slot = &engine->recv_pool.slots[i];
+
+		if (slot->xfer != recv)
+			continue;
+		slot->xfer = NULL;
+		recv->in_flight--;
+		if (!zipc_list_empty(&slot->link)) { /* it waits for decoding, not for the network */
+			zipc_list_remove(&slot->link);
+			zipc_pool_put(slot);
+		} else {
+			engine->net_ops->cancel_recv(engine->net, &slot->op);
+		}
+	}
+	if (lost) { /* nobody is left to tell */
+		recv->fin_sent = 1;
+		recv->rts_seen = 1;
+	}
+	if (!recv->matched || recv->done) {
+		if (lost && recv->matched)
+			zipc_recv_settle(recv);
+		/* an unmatched one stays: its placeholder may still be matched, and fails then */
+		return;
+	}
+	zipc_recv_finish(recv, status);
+}
+
+void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_abort_v1 *msg)
+{
+	struct zipc_recv *recv;
+
+	if (!msg->scope) {
+		zipc_log(engine, ZIPC_LOG_WARN, "the peer gave up all transfers");
+		zipc_peer_lose(peer, ZIPC_ERR_PEER);
+		return;
+	}
+	recv = zipc_recv_lookup(engine, peer, msg->sender_xfer);
+	if (!recv || recv->done)
+		zipc_log(engine, ZIPC_LOG_WARN, "abort ignored: no transfer %#x", msg->sender_xfer);
+	else
+		zipc_recv_fail(recv, ZIPC_ERR_PEER);
+}
+
+int zipc_recv_step(struct zipc_engine *engine)
+{
+	struct zipc_list *entry = zipc_list_pop(&engine->decode_queue);
+	struct zipc_slot *slot;
+	struct zipc_recv *recv;
+	size_t offset, n, keep;
+	int ret = 0;
+
+	if (!entry)
+		return 0;
+	slot = zipc_container(entry, struct zipc_slot, link);
+	recv = slot->xfer;
+	recv->in_flight--;
+	if (!recv->done) {
+		offset = (size_t)slot->chunk * recv->chunk;
+		n = recv->nbytes - offset < recv->chunk ? (size_t)(recv->nbytes - offset) : recv->chunk;
+		keep = recv->keep - offset < n ? (size_t)(recv->keep - offset) : n;
+		ret = engine->dev_ops->decode(engine->dev, recv->iov, recv->niov, offset, n, keep, slot->buf, slot->bytes);
+		engine->stats.recv_wire_bytes += slot->bytes;
+	}
+	zipc_pool_put(slot);
+	if (ret) {
+		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x: chunk %u is not a valid frame: %s", recv->sender_xfer, slot->chunk,
+			 zipc_strerror(ret));
+		zipc_recv_fail(recv, ret);
+	} else if (!recv->done && ++recv->decoded == recv->nwant) {
+		zipc_recv_complete(recv);
+	} else {
+		zipc_recv_announce(recv);
+	}
+	return 1;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Outbound transfers.
+ *
+ *   begin -> (placeholder posted) -> commit: RTS queued -> CREDIT: chunks are encoded and sent -> FIN: gone
+ *
+ * The application's completion comes when the last chunk has left (or at FIN for delivery complete). The transfer
+ * itself stays until FIN, so that a late message about it finds it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "zipc_engine_priv.h"
+
+#define ZIPC_SEND_INDEX_BITS 16
+#define ZIPC_SEND_INDEX_MASK ((1u << ZIPC_SEND_INDEX_BITS) - 1)
+#define ZIPC_SEND_SLAB 64u
+
+/* Adds a slab of transfers to the free list. */
+static int zipc_sends_grow(struct zipc_engine *engine)
+{
+	uint32_t i, count = engine->send_count;
+	struct zipc_send **table;
+	struct zipc_send *slab;
+
+	if (count + ZIPC_SEND_SLAB > ZIPC_SEND_INDEX_MASK + 1)
+		return ZIPC_ERR_AGAIN;
+	table = realloc(engine->send_table, (count + ZIPC_SEND_SLAB) * sizeof(struct zipc_send *));
+	if (!table)
+		return ZIPC_ERR_AGAIN;
+	engine->send_table = table;
+	slab = calloc(ZIPC_SEND_SLAB, sizeof(*slab));
+	if (!slab)
+		return ZIPC_ERR_AGAIN;
+	for (i = 0; i < ZIPC_SEND_SLAB; i++) {
+		slab[i].engine = engine;
+		slab[i].id = count + i;
+		zipc_list_init(&slab[i].ready);
+		zipc_list_append(&engine->free_sends, &slab[i].link);
+		table[count + i] = &slab[i];
+	}
+	engine->send_count += ZIPC_SEND_SLAB;
+	return 0;
+}
+
+void zipc_sends_close(struct zipc_engine *engine)
+{
+	uint32_t i;
+
+	for (i = 0; i < engine->send_count; i += ZIPC_SEND_SLAB)
+		free(engine->send_table[i]); /* the first of a slab is the slab */
+	free(engine->send_table);
+}
+
+static struct zipc_send *zipc_send_alloc(struct zipc_engine *engine)
+{
+	struct zipc_list *entry = zipc_list_pop(&engine->free_sends);
+	struct zipc_send *send;
+
+	if (!entry && !zipc_sends_grow(engine))
+		entry = zipc_list_pop(&engine->free_sends);
+	if (!entry)
+		return NULL;
+	send = zipc_container(entry, struct zipc_send, link);
+	/* A new generation: what a peer still says about the last use no longer fits. */
+	send->id += 1u << ZIPC_SEND_INDEX_BITS;
+	return send;
+}
+
+static void zipc_send_release(struct zipc_send *send)
+{
+	struct zipc_peer *peer = send->peer;
+
+	zipc_list_remove(&send->ready);
+	zipc_list_remove(&send->link);
+	peer->nsends--;
+	send->state = ZIPC_SEND_FREE;
+	send->engine->active--;
+	zipc_list_append(&send->engine->free_sends, &send->link);
+}
+
+static void zipc_send_report(struct zipc_send *send, int status)
+{
+	struct zipc_engine *engine = send->engine;
+
+	if (send->state != ZIPC_SEND_OPEN)
+		return;
+	send->state = ZIPC_SEND_REPORTED;
+	if (status)
+		engine->stats.errors++;
+	engine->cb->send_done(engine->ctx, send->cookie, status);
+}
+
+/* Reports what there is to report, and frees what nobody needs any more. */
+static void zipc_send_settle(struct zipc_send *send)
+{
+	int sent = send->next == send->nchunks && !send->in_flight;
+
+	if (send->over && !send->in_flight)
+		zipc_send_report(send, send->status);
+	else if (sent && !(send->flags & ZIPC_SEND_DELIVERY))
+		zipc_send_report(send, 0);
+	if (send->over && !send->in_flight && !send->ctl.busy && send->state == ZIPC_SEND_REPORTED)
+		zipc_send_release(send);
+}
+
+/* ---- choice */
+
+/* The segment that says most about the message. */
+static const struct iovec *zipc_iov_largest(const struct iovec *iov, size_t niov)
+{
+	const struct iovec *best = iov;
+	size_t i;
+
+	for (i = 1; i < niov; i++)
+		if (iov[i].iov_len > best->iov_len)
+			best = &iov[i];
+	return best;
+}
+
+/* 1 if the data is worth a transfer; says which dtype it is. */
+static int zipc_send_worth(struct zipc_engine *engine, const struct iovec *iov, size_t niov, enum zipc_dtype *dtype)
+{
+	const struct iovec *largest = zipc_iov_largest(iov, niov);
+	struct zipc_sample sample;
+	float ratio;
+
+	zipc_sample(largest->iov_base, largest->iov_len, engine->attr.dtype, &sample);
+	ratio = engine->attr.codec == ZIPC_CODEC_FIXED ? sample.ratio_fixed : sample.ratio_entropy;
+	*dtype = sample.dtype;
+	return sample.dtype != ZIPC_DTYPE_RAW && ratio <= ZIPC_RATIO_WORTH;
+}
+
+/* 0: a transfer; 1: raw, and counted. */
+static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
+			    size_t nbytes, unsigned flags, enum zipc_dtype *dtype)
+{
+	enum zipc_raw_reason reason;
+
+	if (nbytes < engine->attr.min_size && !(flags & ZIPC_SEND_FORCE))
+		return 1;
+	if (!zipc_peer_ready(peer))
+		reason = ZIPC_RAW_PEER;
+	else if (!(flags & ZIPC_SEND_TAGGED) && !(peer->flags & ZIPC_HELLO_UNTAGGED))
+		reason = ZIPC_RAW_OFF;
+	else if (flags & ZIPC_SEND_FORCE)
+		return 0;
+	else if (!engine->attr.host || engine->attr.codec == ZIPC_CODEC_RAW)
+		reason = ZIPC_RAW_OFF;
+	/* Below a block nothing can shrink: forced down this far, the point is the protocol, not the ratio. */
+	else if (nbytes < ZIPC_MIN_CHUNK || zipc_send_worth(engine, iov, niov, dtype) || engine->attr.always)
+		return 0;
+	else
+		reason = ZIPC_RAW_DATA;
+	engine->stats.raw[reason]++;
+	return 1;
+}
+
+static uint32_t zipc_chunk_for(const struct zipc_engine *engine, const struct zipc_peer *peer, size_t nbytes)
+{
+	size_t most = engine->attr.chunk < peer->max_chunk ? engine->attr.chunk : peer->max_chunk;
+	/* Four chunks or more let coding and sending overlap; a chunk of less than 128 KiB costs more than it gains. */
+	size_t chunk = nbytes / 4 < 131072 ? 131072 : nbytes / 4;
+
+	if (chunk > most)
+		chunk = most;
+	return (uint32_t)(chunk / ZIPC_MIN_CHUNK * ZIPC_MIN_CHUNK);
+}
+
+static void zipc_send_fill(struct zipc_send *send, const struct iovec *iov, size_t niov, unsigned flags)
+{
+	size_t i, at = 0;
+
+	if (flags & ZIPC_SEND_COPY) {
+		for (i = 0; i < niov; at += iov[i].iov_len, i++)
+			memcpy(send->copy + at, iov[i].iov_base, iov[i].iov_len);
+		send->iov[0] = (struct iovec){send->copy, at};
+		send->niov = 1;
+		return;
+	}
+	memcpy(send->iov, iov, niov * sizeof(*iov));
+	send->niov = (uint32_t)niov;
+}
+
+static void zipc_placeholder_fill(const struct zipc_send *send, struct zipc_placeholder_v1 *ph)
+{
+	memset(ph, 0, sizeof(*ph));
+	memcpy(ph->magic, ZIPC_PLACEHOLDER_MAGIC, sizeof(ph->magic));
+	ph->sender = send->engine->epoch;
+	ph->sender_xfer = send->id;
+	ph->chunk = send->chunk;
+	ph->nbytes = send->nbytes;
+	ph->tag = send->tag;
+	ph->version = ZIPC_WIRE_VERSION;
+	if (send->flags & ZIPC_SEND_TAGGED)
+		ph->flags |= ZIPC_PH_TAGGED;
+	if (send->flags & ZIPC_SEND_DELIVERY)
+		ph->flags |= ZIPC_PH_DELIVERY;
+}
+
+int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
+		    size_t nbytes, uint64_t tag, unsigned flags, void *cookie, struct zipc_send **send_p,
+		    struct zipc_placeholder_v1 *placeholder)
+{
+	enum zipc_dtype dtype = ZIPC_DTYPE_RAW;
+	struct zipc_send *send;
+	uint64_t nchunks;
+
+	if (!nbytes || niov > ZIPC_IOV_MAX || ((flags & ZIPC_SEND_COPY) && nbytes > sizeof(send->copy)) ||
+	    zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &dtype))
+		return 1;
+	if (peer->nsends >= ZIPC_SENDS_PER_PEER)
+		return ZIPC_ERR_AGAIN;
+	send = zipc_send_alloc(engine);
+	if (!send)
+		return ZIPC_ERR_AGAIN;
+	send->chunk = zipc_chunk_for(engine, peer, nbytes);
+	nchunks = (nbytes - 1) / send->chunk + 1;
+	if (nchunks > UINT32_MAX) {
+		zipc_list_append(&engine->free_sends, &send->link);
+		return 1;
+	}
+	send->nchunks = (uint32_t)nchunks;
+	send->peer = peer;
+	send->state = ZIPC_SEND_BEGUN;
+	send->flags = flags;
+	send->dtype = dtype;
+	send->nbytes = nbytes;
+	send->tag = tag;
+	send->credit = send->next = send->in_flight = 0;
+	send->over = 0;
+	send->status = 0;
+	send->cookie = cookie;
+	zipc_send_fill(send, iov, niov, flags);
+	zipc_list_append(&peer->sends, &send->link);
+	peer->nsends++;
+	engine->active++;
+	zipc_placeholder_fill(send, placeholder);
+	*send_p = send;
+	return 0;
+}
+
+void zipc_send_drop(struct zipc_send *send)
+{
+	zipc_send_release(send);
+}
+
+static void zipc_send_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status)
+{
+	(void)engine;
+	if (!status)
+		zipc_send_settle(zipc_container(ctl, struct zipc_send, ctl));
+}
+
+void zipc_send_commit(struct zipc_send *send)
+{
+	struct zipc_engine *engine = send->engine;
+	struct zipc_rts_v1 *rts = &send->msg;
+
+	send->state = ZIPC_SEND_OPEN;
+	if (send->over && send->status) { /* failed before it was committed */
+		zipc_send_settle(send);
+		return;
+	}
+	if (!send->peer->nrecvs && send->peer->nsends == 1)
+		send->peer->heard_ms = zipc_now_ms(); /* silence is counted from here */
+	engine->stats.sends++;
+	engine->stats.send_bytes += send->nbytes;
+	memset(rts, 0, sizeof(*rts));
+	zipc_ctl_header(engine, &rts->hdr, ZIPC_CTL_RTS, sizeof(*rts));
+	rts->sender_xfer = send->id;
+	rts->chunk = send->chunk;
+	rts->nbytes = send->nbytes;
+	rts->tag = send->tag;
+	rts->flags = (send->flags & ZIPC_SEND_TAGGED ? ZIPC_PH_TAGGED : 0) |
+		     (send->flags & ZIPC_SEND_DELIVERY ? ZIPC_PH_DELIVERY : 0);
+	zipc_ctl_send(engine, &send->ctl, send->peer, rts, sizeof(*rts), zipc_send_ctl_done);
+	zipc_send_settle(send);
+}
+
+uint32_t zipc_send_id(const struct zipc_send *send)
+{
+	return send->id;
+}
+
+void zipc_send_lost(struct zipc_engine *engine, uint32_t id)
+{
+	uint32_t index = id & ZIPC_SEND_INDEX_MASK;
+	struct zipc_send *send = index < engine->send_count ? engine->send_table[index] : NULL;
+
+	if (send && send->id == id && send->state != ZIPC_SEND_FREE)
+		zipc_send_fail(send, ZIPC_ERR_NET);
+}
+
+/* ---- the receiver speaks */
+
+static struct zipc_send *zipc_send_lookup(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t id)
+{
+	uint32_t index = id & ZIPC_SEND_INDEX_MASK;
+	struct zipc_send *send = index < engine->send_count ? engine->send_table[index] : NULL;
+
+	/* BEGUN counts: the receiver may answer before the sender has come to commit. */
+	if (!send || send->id != id || send->peer != peer || send->state == ZIPC_SEND_FREE || send->over)
+		return NULL;
+	return send;
+}
+
+void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_credit_v1 *msg)
+{
+	struct zipc_send *send = zipc_send_lookup(engine, peer, msg->sender_xfer);
+
+	if (!send || msg->first != send->credit || !msg->count || msg->count > send->nchunks - send->credit ||
+	    (send->credit && msg->receiver_xfer != send->receiver_xfer)) {
+		zipc_log(engine, ZIPC_LOG_WARN, "credit ignored: transfer %#x, chunks %u + %u, %s", msg->sender_xfer,
+			 msg->first, msg->count, send ? "out of order" : "no such transfer");
+		zipc_peer_abort(peer, msg->sender_xfer, 1);
+		if (send)
+			zipc_send_fail(send, ZIPC_ERR_PROTO);
+		return;
+	}
+	send->receiver_xfer = msg->receiver_xfer;
+	send->credit += msg->count;
+	if (zipc_list_empty(&send->ready))
+		zipc_list_append(&engine->send_ready, &send->ready);
+}
+
+void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_fin_v1 *msg)
+{
+	struct zipc_send *send = zipc_send_lookup(engine, peer, msg->sender_xfer);
+
+	if (!send) {
+		zipc_log(engine, ZIPC_LOG_WARN, "fin ignored: no transfer %#x", msg->sender_xfer);
+		return;
+	}
+	send->over = 1;
+	/* The core reports a truncated message at the receiver only, and so does a transfer. */
+	send->status = msg->status == ZIPC_ERR_TRUNC ? 0 : msg->status;
+	if (send->status)
+		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x failed at the receiver: %s", send->id,
+			 zipc_strerror(send->status));
+	zipc_list_remove(&send->ready);
+	zipc_send_settle(send);
+}
+
+/* ---- chunks */
+
+void zipc_send_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int status)
+{
+	struct zipc_send *send = slot->xfer;
+
+	(void)engine;
+	zipc_pool_put(slot);
+	if (!send)
+		return;
+	send->in_flight--;
+	if (status)
+		zipc_peer_lose(send->peer, ZIPC_ERR_NET);
+	else
+		zipc_send_settle(send);
+}
+
+/* Ends the transfer now: slots still with the network are left to themselves. */
+void zipc_send_fail(struct zipc_send *send, int status)
+{
+	struct zipc_engine *engine = send->engine;
+	size_t i;
+
+	for (i = 0; i < engine->send_pool.count; i++)
+		if (engine->send_pool.slots[i].xfer == send)
+			engine->send_pool.slots[i].xfer = NULL;
+	send->in_flight = 0;
+	send->over = 1;
+	send->status = status;
+	zipc_list_remove(&send->ready);
+	if (send->state == ZIPC_SEND_BEGUN)
+		return; /* its owner drops or commits it */
+	if (send->ctl.busy && !zipc_list_empty(&send->ctl.link)) { /* still queued: take it back */
+		zipc_list_remove(&send->ctl.link);
+		send->ctl.busy = 0;
+		engine->ctl_pending--;
+	}
+	zipc_send_settle(send);
+}
+
+/* 1: sent; 0: nothing to do for now; negative: the peer is lost. */
+static int zipc_send_chunk(struct zipc_engine *engine, struct zipc_send *send)
+{
+	size_t offset = (size_t)send->next * send->chunk;
+	size_t n = send->nbytes - offset < send->chunk ? (size_t)(send->nbytes - offset) : send->chunk;
+	struct zipc_slot *slot = zipc_pool_get(&engine->send_pool);
+	int ret;
+
+	if (!slot)
+		return 0;
+	ret = engine->dev_ops->encode(engine->dev, slot->buf, slot->pool->slot_bytes, send->iov, send->niov, offset, n,
+				      send->dtype, engine->attr.codec, &slot->bytes);
+	if (!ret) {
+		slot->xfer = send;
+		slot->chunk = send->next;
+		ret = engine->net_ops->send_bulk(engine->net, send->peer->handle, zipc_bulk_tag(send->receiver_xfer, send->next),
+						 slot->buf, slot->bytes, &slot->op);
+	}
+	if (ret) {
+		zipc_pool_put(slot);
+		return ret == ZIPC_ERR_AGAIN ? 0 : ret;
+	}
+	engine->stats.wire_bytes += slot->bytes;
+	send->in_flight++;
+	send->next++;
+	return 1;
+}
+
+int zipc_send_step(struct zipc_engine *engine)
+{
+	struct zipc_list *entry, *next;
+
+	for (entry = engine->send_ready.next; entry != &engine->send_ready; entry = next) {
+		struct zipc_send *send = zipc_container(entry, struct zipc_send, ready);
+		int ret = zipc_send_chunk(engine, send);
+
+		next = entry->next;
+		if (ret < 0) {
+			zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x: chunk %u not sent: %s", send->id, send->next,
+				 zipc_strerror(ret));
+			zipc_peer_lose(send->peer, ret);
+			return 1;
+		}
+		if (!ret)
+			continue;
+		if (send->next == send->credit)
+			zipc_list_remove(&send->ready);
+		return 1;
+	}
+	return 0;
+}
