@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoint: life, binding, names, options, records, progress. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "zipfi.h"
+
+#define ZIPFI_RECS_MIN 1024u
+#define ZIPFI_RECS_MAX 131072u
+
+/* ---- records */
+
+struct zipfi_rec *zipfi_rec_get(struct zipfi_ep *ep)
+{
+	struct zipfi_rec *rec = NULL;
+	struct zipc_list *entry;
+
+	zipfi_spin_lock(ep->domain, &ep->rec_lock);
+	entry = zipc_list_pop(&ep->free_recs);
+	if (entry)
+		rec = zipfi_of(entry, zipfi_rec, link);
+	else if (ep->recs_used < ep->nrecs)
+		rec = &ep->recs[ep->recs_used++];
+	zipfi_spin_unlock(ep->domain, &ep->rec_lock);
+	if (!rec)
+		return NULL;
+	rec->ep = ep;
+	rec->busy = true;
+	rec->err = 0;
+	rec->bounced = rec->discard = false;
+	rec->src = FI_ADDR_NOTAVAIL;
+	zipc_list_init(&rec->link);
+	return rec;
+}
+
+/* The one used last is used next: its cache lines are warm. */
+void zipfi_rec_put(struct zipfi_rec *rec)
+{
+	struct zipfi_ep *ep = rec->ep;
+
+	rec->busy = false;
+	zipfi_spin_lock(ep->domain, &ep->rec_lock);
+	rec->link.prev = &ep->free_recs;
+	rec->link.next = ep->free_recs.next;
+	ep->free_recs.next->prev = &rec->link;
+	ep->free_recs.next = &rec->link;
+	zipfi_spin_unlock(ep->domain, &ep->rec_lock);
+}
+
+static int zipfi_recs_open(struct zipfi_ep *ep)
+{
+	size_t want = ep->info->tx_attr->size + ep->info->rx_attr->size;
+	struct fid_domain *core = ep->domain->core;
+
+	want *= 2; /* cores take more than their attribute says, and placeholders need a record too */
+	if (want < ZIPFI_RECS_MIN)
+		want = ZIPFI_RECS_MIN;
+	if (want > ZIPFI_RECS_MAX)
+		want = ZIPFI_RECS_MAX;
+	ep->nrecs = want;
+	ep->recs_bytes = want * sizeof(*ep->recs);
+	ep->recs = mmap(NULL, ep->recs_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (ep->recs == MAP_FAILED) {
+		ep->recs = NULL;
+		return -FI_ENOMEM;
+	}
+	if (!(ep->domain->mr_mode & FI_MR_LOCAL))
+		return 0;
+	if (fi_mr_reg(core, ep->recs, ep->recs_bytes, FI_SEND | FI_RECV, 0, (uint64_t)(uintptr_t)ep->recs, 0, &ep->recs_mr, NULL))
+		return -FI_ENOMEM;
+	ep->recs_desc = fi_mr_desc(ep->recs_mr);
+	return 0;
+}
+
+/* ---- progress */
+
+/* Counts a look at an idle endpoint; it is worth one every so often, or its peers could not reach it. */
+void zipfi_ep_poll(struct zipfi_ep *ep, const struct zipfi_cq *except)
+{
+	unsigned idle;
+
+	if (!ep->enabled)
+		return;
+	idle = atomic_fetch_add_explicit(&ep->idle, 1, memory_order_relaxed);
+	if (atomic_load_explicit(&ep->busy, memory_order_relaxed) || idle % ZIPFI_IDLE_READS == 0)
+		zipfi_ep_progress(ep, except);
+}
+
+static void zipfi_ep_drain(struct zipfi_ep *ep, const struct zipfi_cq *except)
+{
+	if (ep->tx_cq && ep->tx_cq != except)
+		zipfi_cq_drain(ep->tx_cq->core, ep->tx_cq, ZIPFI_CQ_BATCH);
+	if (ep->rx_cq && ep->rx_cq != except && ep->rx_cq != ep->tx_cq)
+		zipfi_cq_drain(ep->rx_cq->core, ep->rx_cq, ZIPFI_CQ_BATCH);
+	if (ep->tx_hidden)
+		zipfi_cq_drain(ep->tx_hidden, NULL, ZIPFI_CQ_BATCH);
+	if (ep->rx_hidden)
+		zipfi_cq_drain(ep->rx_hidden, NULL, ZIPFI_CQ_BATCH);
+}
+
+void zipfi_ep_progress(struct zipfi_ep *ep, const struct zipfi_cq *except)
+{
+	if (!ep->enabled)
+		return;
+	zipfi_ep_drain(ep, except);
+	if (!ep->engine || !zipfi_trylock(ep->domain, &ep->lock))
+		return;
+	zipfi_comp_progress(ep);
+	zipfi_unlock(ep->domain, &ep->lock);
+}
+
+static int zipfi_core_trywait(struct zipfi_fabric *fabric, struct fid *core)
+{
+	int ret = core ? fi_trywait(fabric->core, &core, 1) : 0;
+
+	return ret == -FI_EAGAIN ? ret : 0;
+}
+
+/* Agreement of one endpoint that a thread sleeps. */
+static int zipfi_ep_trywait(struct zipfi_fabric *fabric, struct zipfi_ep *ep)
+{
+	int ret = 0;
+
+	zipfi_ep_progress(ep, NULL);
+	if (atomic_load(&ep->work))
+		return -FI_EAGAIN;
+	if (ep->tx_cq)
+		ret |= zipfi_core_trywait(fabric, &ep->tx_cq->core->fid);
+	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
+		ret |= zipfi_core_trywait(fabric, &ep->rx_cq->core->fid);
+	if (ep->comp_cq)
+		ret |= zipfi_core_trywait(fabric, &ep->comp_cq->fid);
+	return ret ? -FI_EAGAIN : 0;
+}
+
+int zipfi_may_sleep(struct zipfi_fabric *fabric, struct zipfi_wait *wait, struct zipfi_domain *domain, struct zipfi_ep **eps,
+		    size_t neps, pthread_mutex_t *ep_lock, struct fid *core, atomic_uint *nready, atomic_uint *nerrors)
+{
+	size_t i;
+	int ret = 0;
+
+	zipfi_lock(domain, ep_lock);
+	for (i = 0; i < neps && !ret; i++)
+		ret = zipfi_ep_trywait(fabric, eps[i]);
+	zipfi_unlock(domain, ep_lock);
+	if (!ret)
+		ret = zipfi_core_trywait(fabric, core);
+	if ((nready && atomic_load(nready)) || (nerrors && atomic_load(nerrors)) || atomic_load(&wait->signaled))
+		ret = -FI_EAGAIN;
+	return ret;
+}
+
+/* ---- binding and enabling */
+
+static int zipfi_bind_cq(struct zipfi_ep *ep, struct zipfi_cq *cq, uint64_t flags)
+{
+	int ret;
+
+	if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
+		return -FI_EBADFLAGS;
+	if ((flags & FI_TRANSMIT && ep->tx_cq) || (flags & FI_RECV && ep->rx_cq))
+		return -FI_EINVAL;
+	/* Every operation reports to us; what the application wants to see is decided here. */
+	ret = fi_ep_bind(ep->core, &cq->core->fid, flags & ~FI_SELECTIVE_COMPLETION);
+	if (!ret)
+		ret = zipfi_cq_attach(cq, ep);
+	if (ret)
+		return ret;
+	if (flags & FI_TRANSMIT) {
+		ep->tx_cq = cq;
+		ep->tx_selective = !!(flags & FI_SELECTIVE_COMPLETION);
+	}
+	if (flags & FI_RECV) {
+		ep->rx_cq = cq;
+		ep->rx_selective = !!(flags & FI_SELECTIVE_COMPLETION);
+	}
+	return 0;
+}
+
+static int zipfi_bind_cntr(struct zipfi_ep *ep, struct zipfi_cntr *cntr, uint64_t flags)
+{
+	uint64_t core_flags = flags & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE);
+	int ret = core_flags ? fi_ep_bind(ep->core, &cntr->core->fid, core_flags) : 0;
+
+	if (!ret)
+		ret = zipfi_cntr_attach(cntr, ep);
+	if (ret)
+		return ret;
+	if (flags & FI_SEND)
+		ep->tx_cntr = cntr;
+	if (flags & FI_RECV)
+		ep->rx_cntr = cntr;
+	return 0;
+}
+
+static int zipfi_bind_av(struct zipfi_ep *ep, struct zipfi_av *av, uint64_t flags)
+{
+	int ret;
+
+	if (ep->av)
+		return -FI_EINVAL;
+	ret = fi_ep_bind(ep->core, &av->core->fid, flags);
+	if (!ret)
+		ret = zipfi_av_attach(av, ep);
+	if (!ret)
+		ep->av = av;
+	return ret;
+}
+
+static int zipfi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
+
+	switch (bfid->fclass) {
+	case FI_CLASS_CQ:
+		return zipfi_bind_cq(ep, zipfi_of(bfid, zipfi_cq, fid.fid), flags);
+	case FI_CLASS_CNTR:
+		return zipfi_bind_cntr(ep, zipfi_of(bfid, zipfi_cntr, fid.fid), flags);
+	case FI_CLASS_AV:
+		return zipfi_bind_av(ep, zipfi_of(bfid, zipfi_av, fid.fid), flags);
+	case FI_CLASS_EQ:
+		return fi_ep_bind(ep->core, &zipfi_of(bfid, zipfi_eq, fid.fid)->core->fid, flags);
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+/* Where only a counter is bound, completions still have to be seen. */
+static int zipfi_bind_hidden(struct zipfi_ep *ep, uint64_t flags, size_t size, struct fid_cq **hidden)
+{
+	struct fi_cq_attr attr = {.size = size, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
+	int ret = fi_cq_open(ep->domain->core, &attr, hidden, NULL);
+
+	return ret ? ret : fi_ep_bind(ep->core, &(*hidden)->fid, flags);
+}
+
+static void zipfi_ep_name(struct zipfi_ep *ep)
+{
+	ep->name_len = sizeof(ep->name);
+	if (fi_getname(&ep->core->fid, ep->name, &ep->name_len))
+		ep->name_len = 0;
+}
+
+static int zipfi_enable(struct zipfi_ep *ep)
+{
+	int ret = 0;
+
+	if (ep->enabled)
+		return 0;
+	if (!ep->tx_cq && ep->tx_cntr)
+		ret = zipfi_bind_hidden(ep, FI_TRANSMIT, ep->info->tx_attr->size, &ep->tx_hidden);
+	if (!ret && !ep->rx_cq && ep->rx_cntr)
+		ret = zipfi_bind_hidden(ep, FI_RECV, ep->info->rx_attr->size, &ep->rx_hidden);
+	if (!ret)
+		ret = zipfi_recs_open(ep);
+	if (!ret)
+		ret = fi_enable(ep->core);
+	if (ret)
+		return ret;
+	zipfi_ep_name(ep);
+	if (zipfi_comp_open(ep))
+		ZIPFI_INFO(EP_CTRL, "no companion over this core: messages go to it as they are\n");
+	ep->enabled = true;
+	if (ep->engine)
+		zipfi_av_greet_all(ep->av, ep);
+	return zipfi_domain_start_thread(ep->domain);
+}
+
+static int zipfi_ep_control(struct fid *fid, int command, void *arg)
+{
+	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
+
+	switch (command) {
+	case FI_ENABLE:
+		return zipfi_enable(ep);
+	case FI_GETOPSFLAG:
+		*(uint64_t *)arg = *(uint64_t *)arg & FI_TRANSMIT ? ep->tx_flags : ep->rx_flags;
+		return 0;
+	case FI_SETOPSFLAG:
+		if (*(uint64_t *)arg & FI_TRANSMIT)
+			ep->tx_flags = *(uint64_t *)arg & ~(FI_TRANSMIT | FI_RECV);
+		else if (*(uint64_t *)arg & FI_RECV)
+			ep->rx_flags = *(uint64_t *)arg & ~(FI_TRANSMIT | FI_RECV);
+		else
+			return -FI_EINVAL;
+		return fi_control(&ep->core->fid, command, arg);
+	case FI_ALIAS:
+		return -FI_ENOSYS;
+	default:
+		return fi_control(&ep->core->fid, command, arg);
+	}
+}
+
+/* ---- names and options */
+
+static int zipfi_getname(struct fid *fid, void *addr, size_t *len)
+{
+	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
+	size_t room = *len;
+
+	if (!ep->enabled || !ep->name_len)
+		return fi_getname(&ep->core->fid, addr, len);
+	*len = ep->name_len;
+	memcpy(addr, ep->name, room < ep->name_len ? room : ep->name_len);
+	return room < ep->name_len ? -FI_ETOOSMALL : 0;
+}
+
+static int zipfi_setname(struct fid *fid, void *addr, size_t len)
+{
+	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
+	struct zipfi_addr plain;
+
+	if (ep->enabled)
+		return -FI_EBUSY;
+	if (zipfi_addr_split(ep->domain->addr_format, addr, len, &plain))
+		return -FI_EINVAL;
+	return fi_setname(&ep->core->fid, plain.main, plain.main_len);
+}
+
+static int zipfi_getopt(struct fid *fid, int level, int name, void *value, size_t *len)
+{
+	return fi_getopt(&zipfi_of(fid, zipfi_ep, fid.fid)->core->fid, level, name, value, len);
+}
+
+static int zipfi_setopt(struct fid *fid, int level, int name, const void *value, size_t len)
+{
+	return fi_setopt(&zipfi_of(fid, zipfi_ep, fid.fid)->core->fid, level, name, value, len);
+}
+
+static int zipfi_no_ctx_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep, void *context)
+{
+	(void)sep;
+	(void)index;
+	(void)attr;
+	(void)ep;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_ctx_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep, void *context)
+{
+	(void)sep;
+	(void)index;
+	(void)attr;
+	(void)ep;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+struct fi_ops_ep zipfi_ep_ops = {
+	.size = offsetof(struct fi_ops_ep, rx_size_left),
+	.cancel = zipfi_cancel,
+	.getopt = zipfi_getopt,
+	.setopt = zipfi_setopt,
+	.tx_ctx = zipfi_no_ctx_tx,
+	.rx_ctx = zipfi_no_ctx_rx,
+};
+
+struct fi_ops_cm zipfi_cm_ops = {
+	.size = offsetof(struct fi_ops_cm, getpeer),
+	.setname = zipfi_setname,
+	.getname = zipfi_getname,
+};
+
+/* ---- life */
+
+void zipfi_ep_free(struct zipfi_ep *ep)
+{
+	if (ep->recs)
+		munmap(ep->recs, ep->recs_bytes);
+	pthread_spin_destroy(&ep->rec_lock);
+	pthread_mutex_destroy(&ep->lock);
+	fi_freeinfo(ep->info);
+	free(ep);
+}
+
+static void zipfi_ep_print_stats(struct zipfi_ep *ep)
+{
+	const struct zipc_stats *st;
+
+	if (!zipfi_param.stats || !ep->engine)
+		return;
+	st = zipc_engine_stats(ep->engine);
+	fprintf(stderr,
+		"zip: sent %llu transfers, %llu -> %llu bytes; received %llu, %llu bytes from %llu; raw: peer %llu, data %llu, "
+		"off %llu; errors %llu\n",
+		(unsigned long long)st->sends, (unsigned long long)st->send_bytes, (unsigned long long)st->wire_bytes,
+		(unsigned long long)st->recvs, (unsigned long long)st->recv_bytes, (unsigned long long)st->recv_wire_bytes,
+		(unsigned long long)st->raw[ZIPC_RAW_PEER], (unsigned long long)st->raw[ZIPC_RAW_DATA],
+		(unsigned long long)st->raw[ZIPC_RAW_OFF], (unsigned long long)st->errors);
+}
+
+static void zipfi_ep_unbind(struct zipfi_ep *ep)
+{
+	if (ep->tx_cq)
+		zipfi_cq_detach(ep->tx_cq, ep);
+	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
+		zipfi_cq_detach(ep->rx_cq, ep);
+	if (ep->tx_cntr)
+		zipfi_cntr_detach(ep->tx_cntr, ep);
+	if (ep->rx_cntr && ep->rx_cntr != ep->tx_cntr)
+		zipfi_cntr_detach(ep->rx_cntr, ep);
+	if (ep->av)
+		zipfi_av_detach(ep->av, ep);
+}
+
+static int zipfi_ep_close(struct fid *fid)
+{
+	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
+	struct zipfi_domain *domain = ep->domain;
+	int ret;
+
+	zipfi_comp_linger(ep);
+	/* From here on neither the thread nor a reader of a CQ finds the endpoint. */
+	pthread_mutex_lock(&domain->lock);
+	zipc_list_remove(&ep->domain_link);
+	pthread_mutex_unlock(&domain->lock);
+	zipfi_ep_unbind(ep);
+	zipfi_ep_print_stats(ep);
+	zipfi_comp_close(ep);
+	if (ep->tx_cq)
+		zipfi_cq_disown(ep->tx_cq, ep);
+	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
+		zipfi_cq_disown(ep->rx_cq, ep);
+	ep->closed = true;
+	ep->enabled = false;
+	ret = fi_close(&ep->core->fid);
+	if (ep->tx_hidden)
+		fi_close(&ep->tx_hidden->fid);
+	if (ep->rx_hidden)
+		fi_close(&ep->rx_hidden->fid);
+	if (ep->recs_mr)
+		fi_close(&ep->recs_mr->fid);
+	/* The core's CQ may still name our records: they stay until the domain goes. */
+	pthread_mutex_lock(&domain->lock);
+	zipc_list_append(&domain->graveyard, &ep->domain_link);
+	pthread_mutex_unlock(&domain->lock);
+	return ret;
+}
+
+static int zipfi_ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void)fid;
+	(void)name;
+	(void)flags;
+	(void)ops;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops zipfi_ep_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = zipfi_ep_close,
+	.bind = zipfi_ep_bind,
+	.control = zipfi_ep_control,
+	.ops_open = zipfi_ep_ops_open,
+};
+
+static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void *context)
+{
+	uint64_t rest;
+
+	ep->fid.fid.fclass = FI_CLASS_EP;
+	ep->fid.fid.context = context;
+	ep->fid.fid.ops = &zipfi_ep_fi_ops;
+	ep->fid.ops = &zipfi_ep_ops;
+	ep->fid.cm = &zipfi_cm_ops;
+	ep->fid.msg = &zipfi_msg_ops;
+	ep->fid.tagged = &zipfi_tagged_ops;
+	ep->fid.rma = &zipfi_rma_ops;
+	ep->fid.atomic = &zipfi_atomic_ops;
+	ep->tx_flags = info->tx_attr->op_flags;
+	ep->rx_flags = info->rx_attr->op_flags;
+	ep->order_raw = !!(info->tx_attr->msg_order & (FI_ORDER_RAS | FI_ORDER_WAS)) && (info->caps & FI_RMA);
+	ep->multi_recv = !!((info->caps | info->rx_attr->caps) & FI_MULTI_RECV);
+	/* The format that we gave out has lost its top bit; that bit is ours. */
+	if (info->ep_attr->mem_tag_format < 1ULL << 16)
+		ep->zbit = zipfi_tag_bit(0, &rest);
+	else
+		ep->zbit = zipfi_tag_bit(info->ep_attr->mem_tag_format, &rest) << 1;
+	if (!ep->zbit)
+		ep->zbit = 1ULL << 63;
+	pthread_spin_init(&ep->rec_lock, PTHREAD_PROCESS_PRIVATE);
+	pthread_mutex_init(&ep->lock, NULL);
+	zipc_list_init(&ep->free_recs);
+	zipc_list_init(&ep->peeks);
+	zipc_list_init(&ep->domain_link);
+}
+
+/* Names that the core makes up get their mark before anybody has seen them. */
+static void zipfi_ep_rename(struct zipfi_ep *ep)
+{
+	char name[2 * ZIPC_ADDR_MAX];
+	size_t len = sizeof(name);
+
+	if (fi_getname(&ep->core->fid, name, &len) || zipfi_addr_rename(ep->domain->addr_format, name, &len, ZIPC_ADDR_MAX))
+		return;
+	if (fi_setname(&ep->core->fid, name, len))
+		ZIPFI_INFO(EP_CTRL, "the core keeps its own name: peers do not find the companion\n");
+}
+
+int zipfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **ep_p, void *context)
+{
+	struct zipfi_domain *domain = zipfi_of(fid, zipfi_domain, fid);
+	struct zipfi_ep *ep = calloc(1, sizeof(*ep));
+	int ret;
+
+	if (!ep)
+		return -FI_ENOMEM;
+	ep->domain = domain;
+	ep->info = zipfi_core_info(info, domain->fabric->core_name);
+	if (!ep->info) {
+		free(ep);
+		return -FI_ENOMEM;
+	}
+	zipfi_ep_init(ep, info, context);
+	/* All operations complete towards us. */
+	ep->info->tx_attr->op_flags &= ~FI_COMPLETION;
+	ep->info->rx_attr->op_flags &= ~FI_COMPLETION;
+	ret = fi_endpoint(domain->core, ep->info, &ep->core, ep);
+	if (ret) {
+		zipfi_ep_free(ep);
+		return ret;
+	}
+	zipfi_ep_rename(ep);
+	pthread_mutex_lock(&domain->lock);
+	zipc_list_append(&domain->eps, &ep->domain_link);
+	pthread_mutex_unlock(&domain->lock);
+	*ep_p = &ep->fid;
+	return 0;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fabric: opens the core's by name, and answers fi_trywait for objects of ours. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zipfi.h"
+
+static int zipfi_fabric_close(struct fid *fid)
+{
+	struct zipfi_fabric *fabric = zipfi_of(fid, zipfi_fabric, fid.fid);
+	int ret = fi_close(&fabric->core->fid);
+
+	if (ret)
+		return ret;
+	free(fabric->core_name);
+	free(fabric);
+	return 0;
+}
+
+static int zipfi_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep, void *context)
+{
+	(void)fabric;
+	(void)info;
+	(void)pep;
+	(void)context;
+	return -FI_ENOSYS; /* connected endpoints belong to the core alone */
+}
+
+static int zipfi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
+{
+	(void)fabric;
+	(void)attr;
+	(void)waitset;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+	(void)fid;
+	(void)bfid;
+	(void)flags;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_control(struct fid *fid, int command, void *arg)
+{
+	(void)fid;
+	(void)command;
+	(void)arg;
+	return -FI_ENOSYS;
+}
+
+/* What an operation set does with a wrapped fid is unknown, so none is handed through. */
+static int zipfi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void)fid;
+	(void)name;
+	(void)flags;
+	(void)ops;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops zipfi_fabric_fi_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = zipfi_fabric_close,
+	.bind = zipfi_no_bind,
+	.control = zipfi_no_control,
+	.ops_open = zipfi_no_ops_open,
+};
+
+static struct fi_ops_fabric zipfi_fabric_ops = {
+	.size = sizeof(struct fi_ops_fabric),
+	.domain = zipfi_domain_open,
+	.passive_ep = zipfi_passive_ep,
+	.eq_open = zipfi_eq_open,
+	.wait_open = zipfi_wait_set_open,
+	.trywait = zipfi_trywait,
+};
+
+int zipfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_p, void *context)
+{
+	struct fi_fabric_attr core_attr = *attr;
+	struct zipfi_fabric *fabric;
+	char *util, *shadow = NULL;
+	int ret;
+
+	core_attr.prov_name = zipfi_resolve_core(attr->prov_name, attr->name, attr->api_version);
+	if (!core_attr.prov_name) {
+		ZIPFI_WARN(FABRIC, "provider name \"%s\" names no core to layer over; use for instance \"zip;tcp\"\n",
+			   attr->prov_name);
+		return -FI_EINVAL;
+	}
+	core_attr.fabric = NULL;
+	fabric = calloc(1, sizeof(*fabric));
+	if (!fabric) {
+		free(core_attr.prov_name);
+		return -FI_ENOMEM;
+	}
+	ret = fi_fabric(&core_attr, &fabric->core, context);
+	if (ret && (util = strchr(core_attr.prov_name, ';'))) {
+		/* A utility provider whose core FI_PROVIDER="zip;..." hides finds it under our name (zipfi_core.c). */
+		if (asprintf(&shadow, "zip%s", util) < 0)
+			shadow = NULL;
+		if (shadow) {
+			free(core_attr.prov_name);
+			core_attr.prov_name = shadow;
+			ret = fi_fabric(&core_attr, &fabric->core, context);
+		}
+	}
+	fabric->core_name = core_attr.prov_name;
+	if (ret) {
+		free(fabric->core_name);
+		free(fabric);
+		return ret;
+	}
+	fabric->fid.fid.fclass = FI_CLASS_FABRIC;
+	fabric->fid.fid.context = context;
+	fabric->fid.fid.ops = &zipfi_fabric_fi_ops;
+	fabric->fid.ops = &zipfi_fabric_ops;
+	fabric->fid.api_version = attr->api_version;
+	*fabric_p = &fabric->fid;
+	return 0;
+}
+
+/* Whether a thread may sleep on the wait object of `fid`. */
+static int zipfi_trywait_one(struct zipfi_fabric *fabric, struct fid *fid)
+{
+	struct zipfi_cq *cq;
+	struct zipfi_cntr *cntr;
+	struct fid *core;
+
+	switch (fid->fclass) {
+	case FI_CLASS_CQ:
+		cq = zipfi_of(fid, zipfi_cq, fid.fid);
+		return zipfi_may_sleep(fabric, &cq->wait, cq->domain, cq->eps, cq->neps, &cq->ep_lock, &cq->core->fid,
+				       &cq->nready, &cq->nerrors);
+	case FI_CLASS_CNTR:
+		cntr = zipfi_of(fid, zipfi_cntr, fid.fid);
+		return zipfi_may_sleep(fabric, &cntr->wait, cntr->domain, cntr->eps, cntr->neps, &cntr->ep_lock, NULL, NULL,
+				       NULL);
+	case FI_CLASS_EQ:
+		core = &zipfi_of(fid, zipfi_eq, fid.fid)->core->fid;
+		return fi_trywait(fabric->core, &core, 1);
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+int zipfi_trywait(struct fid_fabric *fid, struct fid **fids, int count)
+{
+	struct zipfi_fabric *fabric = zipfi_of(fid, zipfi_fabric, fid);
+	int i, ret;
+
+	for (i = 0; i < count; i++) {
+		ret = zipfi_trywait_one(fabric, fids[i]);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fi_msg and fi_tagged: sending. A message that is too small to be worth it costs one comparison and a record; any other
+ * is offered to the engine first.
+ */
+#include <string.h>
+
+#include "zipfi.h"
+
+/* A send in one form, whichever call it came by. */
+struct zipfi_out {
+	const struct iovec *iov;
+	void **desc;
+	size_t niov;
+	size_t total;
+	fi_addr_t dest;
+	uint64_t tag, data, flags; /* flags of fi_sendmsg */
+	uint64_t kind;             /* FI_MSG or FI_TAGGED */
+	void *context;
+	bool defaults;             /* not a ...msg call: the endpoint's op_flags hold */
+};
+
+static struct zipfi_ep *zipfi_ep_of(struct fid_ep *fid)
+{
+	return zipfi_of(fid, zipfi_ep, fid);
+}
+
+static size_t zipfi_iov_total(const struct iovec *iov, size_t niov)
+{
+	size_t i, total = 0;
+
+	for (i = 0; i < niov; i++)
+		total += iov[i].iov_len;
+	return total;
+}
+
+/* Copies the first `len` bytes of the segments. */
+static void zipfi_iov_head(const struct iovec *iov, size_t niov, uint8_t *out, size_t len)
+{
+	size_t i, n;
+
+	for (i = 0; i < niov && len; i++) {
+		n = iov[i].iov_len < len ? iov[i].iov_len : len;
+		memcpy(out, iov[i].iov_base, n);
+		out += n;
+		len -= n;
+	}
+}
+
+static bool zipfi_wants_report(bool selective, uint64_t flags)
+{
+	return !selective || (flags & FI_COMPLETION);
+}
+
+static struct zipfi_rec *zipfi_send_rec(struct zipfi_ep *ep, void *context, uint64_t kind, uint64_t flags)
+{
+	struct zipfi_rec *rec = zipfi_rec_get(ep);
+
+	if (!rec)
+		return NULL;
+	rec->kind = ZIPFI_REC_SEND;
+	rec->context = context;
+	rec->op_flags = kind | FI_SEND;
+	rec->report = zipfi_wants_report(ep->tx_selective, flags);
+	return rec;
+}
+
+/* ---- the way through the engine */
+
+/* Finds the peer; one that has a mark and is met for the first time is greeted. */
+static struct zipc_peer *zipfi_peer(struct zipfi_ep *ep, const struct zipfi_addr *addr)
+{
+	struct zipc_peer *peer = zipc_peer_find(ep->engine, addr->main, addr->main_len);
+
+	if (!peer && addr->comp_len) {
+		zipc_peer_meet(ep->engine, addr->main, addr->main_len, addr->comp, addr->comp_len);
+		peer = zipc_peer_find(ep->engine, addr->main, addr->main_len);
+		zipfi_comp_progress(ep);
+	}
+	return peer;
+}
+
+static ssize_t zipfi_post_placeholder(struct zipfi_ep *ep, const struct zipfi_out *out, struct zipfi_rec *rec)
+{
+	struct iovec iov = {rec->bounce, ZIPC_PLACEHOLDER_BYTES};
+	uint64_t flags = (out->flags & (FI_REMOTE_CQ_DATA | FI_FENCE)) | FI_COMPLETION;
+
+	if (out->kind == FI_TAGGED) {
+		const struct fi_msg_tagged msg = {
+			.msg_iov = &iov, .desc = &ep->recs_desc, .iov_count = 1, .addr = out->dest,
+			.tag = out->tag | ep->zbit, .context = rec, .data = out->data,
+		};
+
+		return fi_tsendmsg(ep->core, &msg, flags);
+	}
+	const struct fi_msg msg = {
+		.msg_iov = &iov, .desc = &ep->recs_desc, .iov_count = 1, .addr = out->dest, .context = rec, .data = out->data,
+	};
+
+	return fi_sendmsg(ep->core, &msg, flags);
+}
+
+/* Posts the placeholder of a transfer that has been begun, and commits or drops the transfer. */
+static ssize_t zipfi_start_transfer(struct zipfi_ep *ep, const struct zipfi_out *out, struct zipc_send *send,
+				    struct zipfi_rec *placeholder)
+{
+	ssize_t ret;
+
+	placeholder->kind = ZIPFI_REC_PLACEHOLDER;
+	placeholder->context = NULL;
+	placeholder->send_id = zipc_send_id(send);
+	ret = zipfi_post_placeholder(ep, out, placeholder);
+	zipfi_lock(ep->domain, &ep->lock);
+	if (ret) {
+		zipc_send_drop(send);
+	} else {
+		zipc_send_commit(send);
+		zipfi_comp_progress(ep);
+	}
+	zipfi_unlock(ep->domain, &ep->lock);
+	if (ret)
+		zipfi_rec_put(placeholder);
+	return ret;
+}
+
+static unsigned zipfi_send_flags(const struct zipfi_out *out, bool copy, bool force)
+{
+	unsigned flags = 0;
+
+	if (out->kind == FI_TAGGED)
+		flags |= ZIPC_SEND_TAGGED;
+	if (out->flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE | FI_COMMIT_COMPLETE))
+		flags |= ZIPC_SEND_DELIVERY;
+	if (copy)
+		flags |= ZIPC_SEND_COPY;
+	if (force)
+		flags |= ZIPC_SEND_FORCE;
+	return flags;
+}
+
+/* Returns 1 when the message is to go to the core as it is, 0 when a transfer was started, else an error. */
+static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, const struct zipfi_out *out, bool copy, bool force)
+{
+	struct zipfi_rec *rec = NULL, *placeholder = NULL;
+	struct zipfi_addr addr;
+	struct zipc_send *send;
+	int ret;
+
+	if (zipfi_av_lookup_main(ep->av, out->dest, &addr) || out->niov > ZIPFI_IOV_MAX)
+		return 1;
+	rec = zipfi_send_rec(ep, out->context, out->kind, out->flags);
+	placeholder = rec ? zipfi_rec_get(ep) : NULL;
+	if (!placeholder) {
+		ret = ZIPC_ERR_AGAIN;
+		goto out_recs;
+	}
+	rec->kind = ZIPFI_REC_XFER;
+	rec->report = rec->report && !(copy && !out->context);
+	rec->done = (struct fi_cq_tagged_entry){.flags = out->kind | FI_SEND, .len = out->total, .tag = out->tag};
+	zipfi_lock(ep->domain, &ep->lock);
+	if (ep->order_raw && !force) {
+		zipc_engine_count_raw(ep->engine, ZIPC_RAW_OFF);
+		ret = 1;
+	} else {
+		ret = zipc_send_begin(ep->engine, zipfi_peer(ep, &addr), out->iov, out->niov, out->total, out->tag,
+				      zipfi_send_flags(out, copy, force), rec, &send,
+				      (struct zipc_placeholder_v1 *)placeholder->bounce);
+	}
+	zipfi_unlock(ep->domain, &ep->lock);
+	if (!ret) {
+		ssize_t posted = zipfi_start_transfer(ep, out, send, placeholder);
+
+		if (posted)
+			zipfi_rec_put(rec);
+		return posted;
+	}
+out_recs:
+	if (placeholder)
+		zipfi_rec_put(placeholder);
+	if (rec)
+		zipfi_rec_put(rec);
+	return ret == ZIPC_ERR_AGAIN ? -FI_EAGAIN : 1;
+}
+
+/* An application's own untagged message that could be taken for a placeholder must not arrive as such. */
+static bool zipfi_must_escape(const struct zipfi_out *out)
+{
+	uint8_t head[ZIPC_PLACEHOLDER_BYTES];
+
+	if (out->kind == FI_TAGGED || out->total != ZIPC_PLACEHOLDER_BYTES)
+		return false;
+	zipfi_iov_head(out->iov, out->niov, head, sizeof(head));
+	return zipc_looks_like_placeholder(head, sizeof(head));
+}
+
+static bool zipfi_is_candidate(const struct zipfi_ep *ep, size_t total)
+{
+	return ep->engine && (total >= zipfi_param.min_size || total == ZIPC_PLACEHOLDER_BYTES);
+}
+
+/* FI_FENCE: what came before to anybody is over first. The core fences its own; ours make the caller try again. */
+static bool zipfi_fenced(struct zipfi_ep *ep, uint64_t flags)
+{
+	return (flags & FI_FENCE) && ep->engine && atomic_load(&ep->busy);
+}
+
+static ssize_t zipfi_offer(struct zipfi_ep *ep, const struct zipfi_out *out)
+{
+	bool escape = zipfi_must_escape(out);
+	bool inject = out->flags & FI_INJECT;
+
+	if (!escape && (out->total < zipfi_param.min_size || inject))
+		return 1;
+	return zipfi_try_transfer(ep, out, inject || escape, escape);
+}
+
+/* ---- msg calls */
+
+static ssize_t zipfi_core_sendmsg(struct zipfi_ep *ep, const struct zipfi_out *out, struct zipfi_rec *rec)
+{
+	uint64_t flags = out->flags | FI_COMPLETION;
+
+	if (out->kind == FI_TAGGED) {
+		const struct fi_msg_tagged msg = {
+			.msg_iov = out->iov, .desc = out->desc, .iov_count = out->niov, .addr = out->dest, .tag = out->tag,
+			.context = rec, .data = out->data,
+		};
+
+		return fi_tsendmsg(ep->core, &msg, flags);
+	}
+	const struct fi_msg msg = {
+		.msg_iov = out->iov, .desc = out->desc, .iov_count = out->niov, .addr = out->dest, .context = rec,
+		.data = out->data,
+	};
+
+	return fi_sendmsg(ep->core, &msg, flags);
+}
+
+static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
+{
+	struct zipfi_rec *rec;
+	ssize_t ret;
+
+	if (out->defaults)
+		out->flags |= ep->tx_flags;
+	if (zipfi_fenced(ep, out->flags)) {
+		zipfi_ep_progress(ep, NULL);
+		if (zipfi_fenced(ep, out->flags))
+			return -FI_EAGAIN;
+	}
+	out->total = zipfi_iov_total(out->iov, out->niov);
+	if (zipfi_is_candidate(ep, out->total)) {
+		ret = zipfi_offer(ep, out);
+		if (ret <= 0)
+			return ret;
+	}
+	rec = zipfi_send_rec(ep, out->context, out->kind, out->flags);
+	if (!rec)
+		return -FI_EAGAIN;
+	ret = zipfi_core_sendmsg(ep, out, rec);
+	if (ret)
+		zipfi_rec_put(rec);
+	return ret;
+}
+
+static ssize_t zipfi_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	struct zipfi_out out = {
+		.iov = msg->msg_iov, .desc = msg->desc, .niov = msg->iov_count, .dest = msg->addr, .data = msg->data,
+		.flags = flags, .kind = FI_MSG, .context = msg->context,
+	};
+
+	return zipfi_send_any(zipfi_ep_of(fid), &out);
+}
+
+static ssize_t zipfi_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	struct zipfi_out out = {
+		.iov = msg->msg_iov, .desc = msg->desc, .niov = msg->iov_count, .dest = msg->addr, .tag = msg->tag,
+		.data = msg->data, .flags = flags, .kind = FI_TAGGED, .context = msg->context,
+	};
+
+	return zipfi_send_any(zipfi_ep_of(fid), &out);
+}
+
+/* ---- plain calls */
+
+/* Everything but the shortest way. */
+static ssize_t zipfi_send_slow(struct zipfi_ep *ep, const struct iovec *iov, void **desc, size_t niov, uint64_t data,
+			       uint64_t flags, fi_addr_t dest, uint64_t tag, uint64_t kind, void *context)
+{
+	struct zipfi_out out = {
+		.iov = iov, .desc = desc, .niov = niov, .dest = dest, .tag = tag, .data = data, .flags = flags, .kind = kind,
+		.context = context, .defaults = true,
+	};
+
+	return zipfi_send_any(ep, &out);
+}
+
+static ssize_t zipfi_send(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, void *context)
+{
+	struct zipfi_ep *ep = zipfi_ep_of(fid);
+	const struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct zipfi_rec *rec;
+	ssize_t ret;
+
+	if (zipfi_is_candidate(ep, len))
+		return zipfi_send_slow(ep, &iov, &desc, 1, 0, 0, dest, 0, FI_MSG, context);
+	rec = zipfi_send_rec(ep, context, FI_MSG, ep->tx_flags);
+	if (!rec)
+		return -FI_EAGAIN;
+	ret = ep->core->msg->send(ep->core, buf, len, desc, dest, rec);
+	if (ret)
+		zipfi_rec_put(rec);
+	return ret;
+}
+
+static ssize_t zipfi_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc, fi_addr_t dest, uint64_t tag,
+			   void *context)
+{
+	struct zipfi_ep *ep = zipfi_ep_of(fid);
+	const struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct zipfi_rec *rec;
+	ssize_t ret;
+
+	if (zipfi_is_candidate(ep, len))
+		return zipfi_send_slow(ep, &iov, &desc, 1, 0, 0, dest, tag, FI_TAGGED, context);
+	rec = zipfi_send_rec(ep, context, FI_TAGGED, ep->tx_flags);
+	if (!rec)
+		return -FI_EAGAIN;
+	ret = ep->core->tagged->send(ep->core, buf, len, desc, dest, tag, rec);
+	if (ret)
+		zipfi_rec_put(rec);
+	return ret;
+}
+
+static ssize_t zipfi_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest, void *context)
+{
+	return zipfi_send_slow(zipfi_ep_of(fid), iov, desc, count, 0, 0, dest, 0, FI_MSG, context);
+}
+
+static ssize_t zipfi_tsendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest,
+			    uint64_t tag, void *context)
+{
+	return zipfi_send_slow(zipfi_ep_of(fid), iov, desc, count, 0, 0, dest, tag, FI_TAGGED, context);
+}
+
+static ssize_t zipfi_senddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest,
+			      void *context)
+{
+	const struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+	return zipfi_send_slow(zipfi_ep_of(fid), &iov, &desc, 1, data, FI_REMOTE_CQ_DATA, dest, 0, FI_MSG, context);
+}
+
+static ssize_t zipfi_tsenddata(struct fid_ep *fid, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t dest,
+			       uint64_t tag, void *context)
+{
+	const struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+	return zipfi_send_slow(zipfi_ep_of(fid), &iov, &desc, 1, data, FI_REMOTE_CQ_DATA, dest, tag, FI_TAGGED, context);
+}
+
+/* ---- inject: no completion, so no record; counted here */
+
+static ssize_t zipfi_injected(struct zipfi_ep *ep, ssize_t ret)
+{
+	if (!ret && ep->tx_cntr) {
+		atomic_fetch_add(&ep->tx_cntr->success, 1);
+		zipfi_wait_signal(&ep->tx_cntr->wait);
+	}
+	return ret;
+}
+
+/* Returns 1 unless the message had to be escaped. */
+static ssize_t zipfi_inject_escape(struct zipfi_ep *ep, const void *buf, size_t len, uint64_t data, uint64_t flags, fi_addr_t dest)
+{
+	const struct iovec iov = {(void *)(uintptr_t)buf, len};
+	const struct zipfi_out out = {
+		.iov = &iov, .niov = 1, .total = len, .dest = dest, .data = data, .flags = flags, .kind = FI_MSG,
+	};
+
+	return ep->engine && zipfi_must_escape(&out) ? zipfi_try_transfer(ep, &out, true, true) : 1;
+}
+
+static ssize_t zipfi_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
+{
+	struct zipfi_ep *ep = zipfi_ep_of(fid);
+	ssize_t ret = len == ZIPC_PLACEHOLDER_BYTES ? zipfi_inject_escape(ep, buf, len, 0, 0, dest) : 1;
+
+	return ret <= 0 ? ret : zipfi_injected(ep, fi_inject(ep->core, buf, len, dest));
+}
+
+static ssize_t zipfi_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest)
+{
+	struct zipfi_ep *ep = zipfi_ep_of(fid);
+	ssize_t ret = len == ZIPC_PLACEHOLDER_BYTES ? zipfi_inject_escape(ep, buf, len, data, FI_REMOTE_CQ_DATA, dest) : 1;
+
+	return ret <= 0 ? ret : zipfi_injected(ep, fi_injectdata(ep->core, buf, len, data, dest));
+}
+
+static ssize_t zipfi_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest, uint64_t tag)
+{
+	struct zipfi_ep *ep = zipfi_ep_of(fid);
+
+	return zipfi_injected(ep, ep->core->tagged->inject(ep->core, buf, len, dest, tag));
+}
+
+static ssize_t zipfi_tinjectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag)
+{
+	struct zipfi_ep *ep = zipfi_ep_of(fid);
+
+	return zipfi_injected(ep, fi_tinjectdata(ep->core, buf, len, data, dest, tag));
+}
+
+struct fi_ops_msg zipfi_msg_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = zipfi_recv,
+	.recvv = zipfi_recvv,
+	.recvmsg = zipfi_recvmsg,
+	.send = zipfi_send,
+	.sendv = zipfi_sendv,
+	.sendmsg = zipfi_sendmsg,
+	.inject = zipfi_inject,
+	.senddata = zipfi_senddata,
+	.injectdata = zipfi_injectdata,
+};
+
+struct fi_ops_tagged zipfi_tagged_ops = {
+	.size = sizeof(struct fi_ops_tagged),
+	.recv = zipfi_trecv,
+	.recvv = zipfi_trecvv,
+	.recvmsg = zipfi_trecvmsg,
+	.send = zipfi_tsend,
+	.sendv = zipfi_tsendv,
+	.sendmsg = zipfi_tsendmsg,
+	.inject = zipfi_tinject,
+	.senddata = zipfi_tsenddata,
+	.injectdata = zipfi_tinjectdata,
+};

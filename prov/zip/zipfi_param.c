@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Settings: FI_ZIP_* through fi_param, so that `fi_info -e` lists them. */
+#include <string.h>
+
+#include "zipfi.h"
+
+struct zipfi_param zipfi_param;
+
+void zipfi_param_define(void)
+{
+	fi_param_define(&zipfi_prov, "min_size", FI_PARAM_SIZE_T,
+			"Messages of at least this many bytes may travel compressed (default: 65536)");
+	fi_param_define(&zipfi_prov, "codec", FI_PARAM_STRING,
+			"Codec: entropy (smallest), fixed (fastest), raw (none) (default: entropy)");
+	fi_param_define(&zipfi_prov, "dtype", FI_PARAM_STRING,
+			"What the data is: auto, bf16, fp16, fp32, e4m3, e5m2. A wrong one costs ratio, never bits (default: auto)");
+	fi_param_define(&zipfi_prov, "chunk", FI_PARAM_SIZE_T,
+			"Largest piece of a message that is coded and sent at once, bytes, a multiple of 8192 (default: 1048576)");
+	fi_param_define(&zipfi_prov, "staging", FI_PARAM_SIZE_T,
+			"Staging memory of an endpoint for sending, bytes, and as much for receiving (default: 33554432)");
+	fi_param_define(&zipfi_prov, "host", FI_PARAM_BOOL, "Compress host memory (default: yes)");
+	fi_param_define(&zipfi_prov, "verify", FI_PARAM_BOOL,
+			"Decode every chunk and compare before it is sent (default: no)");
+	fi_param_define(&zipfi_prov, "stats", FI_PARAM_BOOL,
+			"Print an endpoint's counters to stderr when it closes (default: no)");
+	fi_param_define(&zipfi_prov, "always", FI_PARAM_BOOL,
+			"Take the transfer path whatever the data looks like; for tests (default: no)");
+}
+
+static int zipfi_param_size(const char *name, size_t least, size_t most, size_t unit, size_t *value)
+{
+	size_t given = *value;
+
+	if (fi_param_get(&zipfi_prov, name, &given))
+		return 0;
+	if (given < least || given > most || given % unit) {
+		ZIPFI_WARN(CORE, "FI_ZIP setting %s=%zu is not allowed: %zu to %zu, a multiple of %zu\n", name, given, least,
+			   most, unit);
+		return -FI_EINVAL;
+	}
+	*value = given;
+	return 0;
+}
+
+static int zipfi_param_bool(const char *name, int *value)
+{
+	int ret = fi_param_get(&zipfi_prov, name, value);
+
+	if (ret == -FI_EINVAL)
+		ZIPFI_WARN(CORE, "FI_ZIP setting %s: allowed are 0, 1, no, yes, off, on, false, true\n", name);
+	return ret == -FI_EINVAL ? ret : 0;
+}
+
+static int zipfi_param_codec(void)
+{
+	char *text = NULL;
+	int codec;
+
+	if (fi_param_get(&zipfi_prov, "codec", &text) || !text)
+		return 0;
+	codec = zipc_codec_parse(text);
+	if (codec < 0) {
+		ZIPFI_WARN(CORE, "FI_ZIP_CODEC=%s is not allowed: entropy, fixed, raw\n", text);
+		return -FI_EINVAL;
+	}
+	zipfi_param.codec = (enum zipc_codec)codec;
+	return 0;
+}
+
+static int zipfi_param_dtype(void)
+{
+	char *text = NULL;
+	int dtype;
+
+	if (fi_param_get(&zipfi_prov, "dtype", &text) || !text || !strcmp(text, "auto"))
+		return 0;
+	dtype = zipc_dtype_parse(text);
+	if (dtype <= 0) {
+		ZIPFI_WARN(CORE, "FI_ZIP_DTYPE=%s is not allowed: auto, bf16, fp16, fp32, e4m3, e5m2\n", text);
+		return -FI_EINVAL;
+	}
+	zipfi_param.dtype = (enum zipc_dtype)dtype;
+	return 0;
+}
+
+int zipfi_param_read(void)
+{
+	int bad = 0;
+
+	zipfi_param = (struct zipfi_param){
+		.min_size = 65536, .chunk = 1048576, .staging = 33554432,
+		.codec = ZIPC_CODEC_ENTROPY, .dtype = ZIPC_DTYPE_RAW, .host = 1,
+	};
+	bad |= zipfi_param_size("min_size", 1, SIZE_MAX, 1, &zipfi_param.min_size);
+	bad |= zipfi_param_size("chunk", 8192, 64u << 20, 8192, &zipfi_param.chunk);
+	bad |= zipfi_param_size("staging", 2 * zipfi_param.chunk, SIZE_MAX / 4, 1, &zipfi_param.staging);
+	bad |= zipfi_param_codec();
+	bad |= zipfi_param_dtype();
+	bad |= zipfi_param_bool("host", &zipfi_param.host);
+	bad |= zipfi_param_bool("verify", &zipfi_param.verify);
+	bad |= zipfi_param_bool("stats", &zipfi_param.stats);
+	bad |= zipfi_param_bool("always", &zipfi_param.always);
+	return bad ? -FI_EINVAL : 0;
+}

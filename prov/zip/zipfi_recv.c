@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fi_msg and fi_tagged: receiving. A receive goes to the core as it is, but for the tag bit that it ignores; what arrives
+ * is either the message or a placeholder, which the engine then matches with the same buffers.
+ */
+#include <string.h>
+
+#include "zipfi.h"
+
+#define ZIPFI_PEEK_MS 1000 /* a control record follows its placeholder; after this long the peer is taken for gone */
+
+struct zipfi_in {
+	const struct iovec *iov;
+	void **desc;
+	size_t niov;
+	fi_addr_t src;
+	uint64_t tag, ignore, flags, kind;
+	void *context;
+	bool defaults;
+};
+
+static struct zipfi_ep *zipfi_ep_of(struct fid_ep *fid)
+{
+	return zipfi_of(fid, zipfi_ep, fid);
+}
+
+/* ---- posting */
+
+static ssize_t zipfi_core_recv(struct zipfi_ep *ep, const struct zipfi_in *in, struct zipfi_rec *rec)
+{
+	const struct iovec bounce = {rec->bounce, sizeof(rec->bounce)};
+	const struct iovec *iov = rec->bounced ? &bounce : in->iov;
+	void **desc = rec->bounced ? &ep->recs_desc : in->desc;
+	size_t niov = rec->bounced ? 1 : in->niov;
+	uint64_t flags = in->flags | FI_COMPLETION;
+
+	if (in->kind == FI_TAGGED) {
+		const struct fi_msg_tagged msg = {
+			.msg_iov = iov, .desc = desc, .iov_count = niov, .addr = in->src, .tag = in->tag,
+			.ignore = in->ignore | (ep->engine ? ep->zbit : 0), .context = rec,
+		};
+
+		return fi_trecvmsg(ep->core, &msg, flags);
+	}
+	const struct fi_msg msg = {.msg_iov = iov, .desc = desc, .iov_count = niov, .addr = in->src, .context = rec};
+
+	return fi_recvmsg(ep->core, &msg, flags);
+}
+
+static void zipfi_recv_fill(struct zipfi_ep *ep, struct zipfi_rec *rec, const struct zipfi_in *in)
+{
+	size_t i;
+
+	rec->kind = in->flags & FI_MULTI_RECV ? ZIPFI_REC_MULTI : ZIPFI_REC_RECV;
+	rec->context = in->context;
+	rec->op_flags = in->kind | FI_RECV;
+	rec->report = !ep->rx_selective || (in->flags & FI_COMPLETION);
+	rec->discard = !!(in->flags & FI_DISCARD);
+	rec->niov = (uint8_t)in->niov;
+	rec->total = 0;
+	for (i = 0; i < in->niov; i++) {
+		rec->iov[i] = in->iov[i];
+		rec->total += in->iov[i].iov_len;
+	}
+	/* A placeholder must arrive whole, however short the buffer is. */
+	rec->bounced = ep->engine && rec->kind == ZIPFI_REC_RECV && rec->total < ZIPC_PLACEHOLDER_BYTES && !rec->discard;
+}
+
+/* The record of a message that was claimed with this context. */
+static struct zipfi_rec *zipfi_find_claimed(struct zipfi_ep *ep, const void *context)
+{
+	size_t i;
+
+	for (i = 0; i < ep->recs_used; i++)
+		if (ep->recs[i].busy && ep->recs[i].kind == ZIPFI_REC_CLAIMED && ep->recs[i].context == context)
+			return &ep->recs[i];
+	return NULL;
+}
+
+static ssize_t zipfi_recv_claimed(struct zipfi_ep *ep, const struct zipfi_in *in)
+{
+	struct zipfi_rec *rec = zipfi_find_claimed(ep, in->context);
+	struct zipc_recv *claimed;
+	ssize_t ret;
+
+	if (!rec)
+		return -FI_EINVAL;
+	claimed = rec->claimed;
+	zipfi_recv_fill(ep, rec, in);
+	rec->err = 0;
+	ret = zipfi_core_recv(ep, in, rec);
+	if (ret) {
+		rec->kind = ZIPFI_REC_CLAIMED;
+		return ret;
+	}
+	if (rec->discard && claimed) {
+		zipfi_lock(ep->domain, &ep->lock);
+		zipc_recv_drop(claimed);
+		zipfi_comp_progress(ep);
+		zipfi_unlock(ep->domain, &ep->lock);
+	}
+	return 0;
+}
+
+static ssize_t zipfi_recv_any(struct zipfi_ep *ep, struct zipfi_in *in)
+{
+	struct zipfi_rec *rec;
+	ssize_t ret;
+
+	if (in->niov > ZIPFI_IOV_MAX)
+		return -FI_EINVAL;
+	if (in->defaults)
+		in->flags |= ep->rx_flags;
+	if ((in->flags & FI_CLAIM) && !(in->flags & FI_PEEK))
+		return zipfi_recv_claimed(ep, in);
+	rec = zipfi_rec_get(ep);
+	if (!rec)
+		return -FI_EAGAIN;
+	zipfi_recv_fill(ep, rec, in);
+	if (in->flags & FI_PEEK) {
+		rec->kind = ZIPFI_REC_PEEK;
+		rec->bounced = false;
+		rec->op_flags |= in->flags & (FI_CLAIM | FI_DISCARD);
+	}
+	ret = zipfi_core_recv(ep, in, rec);
+	if (ret)
+		zipfi_rec_put(rec);
+	return ret;
+}
+
+/* The shortest way, for one buffer and the endpoint's own flags. */
+static ssize_t zipfi_recv_one(struct zipfi_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag,
+			      uint64_t ignore, uint64_t kind, void *context)
+{
+	const struct iovec iov = {buf, len};
+	struct zipfi_in in = {
+		.iov = &iov, .desc = &desc, .niov = 1, .src = src, .tag = tag, .ignore = ignore, .kind = kind,
+		.context = context, .flags = ep->rx_flags,
+	};
+	struct zipfi_rec *rec;
+	ssize_t ret;
+
+	if (ep->rx_flags & FI_MULTI_RECV)
+		return zipfi_recv_any(ep, &in);
+	rec = zipfi_rec_get(ep);
+	if (!rec)
+		return -FI_EAGAIN;
+	zipfi_recv_fill(ep, rec, &in);
+	if (rec->bounced) {
+		buf = rec->bounce;
+		len = sizeof(rec->bounce);
+		desc = ep->recs_desc;
+	}
+	if (kind == FI_TAGGED)
+		ret = ep->core->tagged->recv(ep->core, buf, len, desc, src, tag, ignore | (ep->engine ? ep->zbit : 0), rec);
+	else
+		ret = ep->core->msg->recv(ep->core, buf, len, desc, src, rec);
+	if (ret)
+		zipfi_rec_put(rec);
+	return ret;
+}
+
+ssize_t zipfi_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
+{
+	return zipfi_recv_one(zipfi_ep_of(fid), buf, len, desc, src, 0, 0, FI_MSG, context);
+}
+
+ssize_t zipfi_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
+		    void *context)
+{
+	return zipfi_recv_one(zipfi_ep_of(fid), buf, len, desc, src, tag, ignore, FI_TAGGED, context);
+}
+
+ssize_t zipfi_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, void *context)
+{
+	struct zipfi_in in = {
+		.iov = iov, .desc = desc, .niov = count, .src = src, .kind = FI_MSG, .context = context, .defaults = true,
+	};
+
+	return zipfi_recv_any(zipfi_ep_of(fid), &in);
+}
+
+ssize_t zipfi_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count, fi_addr_t src, uint64_t tag,
+		     uint64_t ignore, void *context)
+{
+	struct zipfi_in in = {
+		.iov = iov, .desc = desc, .niov = count, .src = src, .tag = tag, .ignore = ignore, .kind = FI_TAGGED,
+		.context = context, .defaults = true,
+	};
+
+	return zipfi_recv_any(zipfi_ep_of(fid), &in);
+}
+
+ssize_t zipfi_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
+{
+	struct zipfi_in in = {
+		.iov = msg->msg_iov, .desc = msg->desc, .niov = msg->iov_count, .src = msg->addr, .flags = flags,
+		.kind = FI_MSG, .context = msg->context,
+	};
+
+	return zipfi_recv_any(zipfi_ep_of(fid), &in);
+}
+
+ssize_t zipfi_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
+{
+	struct zipfi_in in = {
+		.iov = msg->msg_iov, .desc = msg->desc, .niov = msg->iov_count, .src = msg->addr, .tag = msg->tag,
+		.ignore = msg->ignore, .flags = flags, .kind = FI_TAGGED, .context = msg->context,
+	};
+
+	return zipfi_recv_any(zipfi_ep_of(fid), &in);
+}
+
+ssize_t zipfi_cancel(fid_t fid, void *context)
+{
+	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
+	size_t i;
+
+	/* What has met its placeholder already is under way, and no longer to be had back. */
+	for (i = 0; i < ep->recs_used; i++) {
+		struct zipfi_rec *rec = &ep->recs[i];
+
+		if (rec->busy && rec->context == context && (rec->kind == ZIPFI_REC_RECV || rec->kind == ZIPFI_REC_MULTI))
+			return fi_cancel(&ep->core->fid, rec);
+	}
+	return -FI_ENOENT;
+}
+
+/* ---- arriving */
+
+static void zipfi_rec_fail(struct zipfi_rec *rec, int err)
+{
+	rec->err = err;
+	rec->prov_errno = -err;
+	rec->olen = 0;
+	zipfi_complete(rec, false);
+}
+
+/* Copies a short message from the record to the application's buffers; what does not fit is truncation. */
+static void zipfi_unbounce(struct zipfi_rec *rec, size_t len)
+{
+	size_t i, n, at = 0, fit = len < rec->total ? len : rec->total;
+
+	for (i = 0; i < rec->niov && at < fit; i++) {
+		n = rec->iov[i].iov_len < fit - at ? rec->iov[i].iov_len : fit - at;
+		memcpy(rec->iov[i].iov_base, rec->bounce + at, n);
+		at += n;
+	}
+	rec->done.len = fit;
+	if (len > rec->total) {
+		rec->err = FI_ETRUNC;
+		rec->prov_errno = FI_ETRUNC;
+		rec->olen = len - rec->total;
+	}
+}
+
+static bool zipfi_gather_placeholder(const struct zipfi_rec *rec, const struct fi_cq_tagged_entry *entry, uint8_t *head)
+{
+	size_t i, n, at = 0;
+
+	if (rec->ep->zbit && (entry->flags & FI_TAGGED) && !(entry->tag & rec->ep->zbit))
+		return false;
+	if (rec->bounced) {
+		memcpy(head, rec->bounce, ZIPC_PLACEHOLDER_BYTES);
+		return zipc_looks_like_placeholder(head, ZIPC_PLACEHOLDER_BYTES);
+	}
+	for (i = 0; i < rec->niov && at < ZIPC_PLACEHOLDER_BYTES; i++) {
+		n = ZIPC_PLACEHOLDER_BYTES - at < rec->iov[i].iov_len ? ZIPC_PLACEHOLDER_BYTES - at : rec->iov[i].iov_len;
+		memcpy(head + at, rec->iov[i].iov_base, n);
+		at += n;
+	}
+	return at == ZIPC_PLACEHOLDER_BYTES && zipc_looks_like_placeholder(head, ZIPC_PLACEHOLDER_BYTES);
+}
+
+/* Hands a placeholder to the engine. Returns false if it is none after all. */
+static bool zipfi_match(struct zipfi_rec *rec, const uint8_t *placeholder)
+{
+	struct zipfi_ep *ep = rec->ep;
+	bool mine;
+	int ret = 0;
+
+	zipfi_lock(ep->domain, &ep->lock);
+	mine = zipc_is_placeholder(ep->engine, placeholder, ZIPC_PLACEHOLDER_BYTES);
+	if (mine) {
+		rec->kind = ZIPFI_REC_XFER;
+		rec->done.tag &= ~ep->zbit;
+		ret = zipc_recv_match(ep->engine, placeholder, rec->iov, rec->niov, rec);
+		zipfi_comp_progress(ep);
+	}
+	zipfi_unlock(ep->domain, &ep->lock);
+	if (ret)
+		zipfi_rec_fail(rec, zipfi_errno(ret));
+	return mine;
+}
+
+/* One of several messages in a multi-receive buffer: it gets a record of its own, as the buffer's stays with the core. */
+static void zipfi_multi_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *entry, fi_addr_t src)
+{
+	struct zipfi_rec *one = entry->flags & FI_MULTI_RECV ? rec : zipfi_rec_get(rec->ep);
+
+	if (!one) { /* out of records: the message was received, and only its report is in danger */
+		ZIPFI_WARN(EP_DATA, "no record left for a message in a multi-receive buffer\n");
+		return;
+	}
+	one->kind = ZIPFI_REC_RECV;
+	one->context = rec->context;
+	one->op_flags = rec->op_flags;
+	one->report = rec->report || (entry->flags & FI_MULTI_RECV);
+	one->done = *entry;
+	one->src = src;
+	zipfi_complete(one, false);
+}
+
+void zipfi_recv_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *entry, fi_addr_t src)
+{
+	uint8_t head[ZIPC_PLACEHOLDER_BYTES];
+
+	if (rec->kind == ZIPFI_REC_MULTI) {
+		zipfi_multi_arrived(rec, entry, src);
+		return;
+	}
+	rec->done = *entry;
+	rec->src = src;
+	if (rec->ep->engine && entry->len == ZIPC_PLACEHOLDER_BYTES && !rec->discard &&
+	    zipfi_gather_placeholder(rec, entry, head) && zipfi_match(rec, head))
+		return;
+	if (rec->bounced)
+		zipfi_unbounce(rec, entry->len);
+	zipfi_complete(rec, false);
+}
+
+void zipfi_recv_error(struct zipfi_rec *rec, const struct fi_cq_err_entry *err)
+{
+	rec->done = (struct fi_cq_tagged_entry){.flags = err->flags, .len = err->len, .buf = err->buf, .data = err->data,
+						.tag = rec->ep->engine ? err->tag & ~rec->ep->zbit : err->tag};
+	rec->err = err->err;
+	rec->prov_errno = err->prov_errno;
+	rec->olen = err->olen;
+	if (rec->bounced && err->err == FI_ETRUNC) {
+		/* Longer even than the bounce buffer: measured against the application's own. */
+		size_t message = sizeof(rec->bounce) + err->olen;
+
+		zipfi_unbounce(rec, sizeof(rec->bounce));
+		rec->err = FI_ETRUNC;
+		rec->prov_errno = err->prov_errno;
+		rec->olen = message - rec->done.len;
+	}
+	zipfi_complete(rec, false);
+}
+
+/* ---- peeking */
+
+/* Answers a peek: with `nbytes`, or with an error. */
+static void zipfi_peek_done(struct zipfi_rec *rec, size_t nbytes, int err)
+{
+	rec->done.tag &= ~rec->ep->zbit;
+	rec->done.len = nbytes;
+	rec->err = err;
+	rec->prov_errno = -err;
+	rec->olen = 0;
+	if (!err && (rec->op_flags & FI_CLAIM) && !(rec->op_flags & FI_DISCARD)) {
+		rec->kind = ZIPFI_REC_CLAIMED;
+		rec->report = true;
+	}
+	zipfi_complete(rec, false);
+}
+
+/* Looks for the transfer that a found placeholder stands for. Under ep->lock. */
+static bool zipfi_peek_try(struct zipfi_rec *rec)
+{
+	struct zipfi_ep *ep = rec->ep;
+	int claim = !!(rec->op_flags & (FI_CLAIM | FI_DISCARD));
+	size_t nbytes = 0;
+
+	rec->claimed = zipc_recv_peek(ep->engine, rec->done.tag & ~ep->zbit, claim, &nbytes);
+	if (!rec->claimed)
+		return false;
+	if (rec->op_flags & FI_DISCARD)
+		zipc_recv_drop(rec->claimed);
+	zipfi_peek_done(rec, nbytes, 0);
+	return true;
+}
+
+void zipfi_peek_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *entry, fi_addr_t src)
+{
+	struct zipfi_ep *ep = rec->ep;
+
+	rec->done = *entry;
+	rec->src = src;
+	rec->claimed = NULL;
+	if (!ep->engine || !(entry->tag & ep->zbit) || entry->len != ZIPC_PLACEHOLDER_BYTES) {
+		zipfi_peek_done(rec, entry->len, 0);
+		return;
+	}
+	zipfi_lock(ep->domain, &ep->lock);
+	if (!zipfi_peek_try(rec)) {
+		rec->deadline_ms = zipc_now_ms() + ZIPFI_PEEK_MS;
+		zipc_list_append(&ep->peeks, &rec->link);
+		atomic_store(&ep->busy, true);
+	}
+	zipfi_unlock(ep->domain, &ep->lock);
+}
+
+void zipfi_peek_progress(struct zipfi_ep *ep)
+{
+	struct zipc_list *entry, *next;
+
+	for (entry = ep->peeks.next; entry != &ep->peeks; entry = next) {
+		struct zipfi_rec *rec = zipfi_of(entry, zipfi_rec, link);
+
+		next = entry->next;
+		zipc_list_remove(entry);
+		if (zipfi_peek_try(rec))
+			continue;
+		if (zipc_now_ms() >= rec->deadline_ms) {
+			ZIPFI_WARN(EP_DATA, "a peek found a placeholder whose control record did not come\n");
+			zipfi_peek_done(rec, 0, FI_ENOMSG);
+			continue;
+		}
+		rec->link.prev = next->prev;
+		rec->link.next = next;
+		next->prev->next = &rec->link;
+		next->prev = &rec->link;
+	}
+}
+
+/* ---- the engine reports */
+
+static void zipfi_send_done(void *ctx, void *cookie, int status)
+{
+	struct zipfi_rec *rec = cookie;
+
+	(void)ctx;
+	rec->err = zipfi_errno(status);
+	rec->prov_errno = status;
+	rec->olen = 0;
+	zipfi_complete(rec, true);
+}
+
+static void zipfi_recv_done(void *ctx, void *cookie, int status, size_t kept, size_t nbytes)
+{
+	struct zipfi_rec *rec = cookie;
+
+	(void)ctx;
+	rec->done.len = kept;
+	rec->err = zipfi_errno(status);
+	rec->prov_errno = status;
+	rec->olen = status == ZIPC_ERR_TRUNC ? nbytes - kept : 0;
+	zipfi_complete(rec, false);
+}
+
+static void zipfi_engine_log(void *ctx, enum zipc_log_level level, const char *text)
+{
+	(void)ctx;
+	if (level == ZIPC_LOG_WARN)
+		ZIPFI_WARN(EP_DATA, "%s\n", text);
+	else
+		ZIPFI_INFO(EP_DATA, "%s\n", text);
+}
+
+const struct zipc_engine_cb zipfi_engine_cb = {
+	.send_done = zipfi_send_done,
+	.recv_done = zipfi_recv_done,
+	.log = zipfi_engine_log,
+};
