@@ -17,7 +17,7 @@ AC_DEFUN([ZIP_WARNINGS], [
 	ZIP_CFLAGS=
 	for zip_flag in -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes \
 			-Wold-style-definition -Wpointer-arith -Wvla -Wundef -Wwrite-strings \
-			-Wno-unused-parameter -fvisibility=hidden -ffp-contract=off; do
+			-Wno-unused-parameter -Wno-deprecated-declarations -fvisibility=hidden -ffp-contract=off; do
 		ZIP_TRY_FLAGS([$zip_flag], [ZIP_CFLAGS="$ZIP_CFLAGS $zip_flag"], [])
 	done
 	AS_IF([test "$enable_werror" = yes],

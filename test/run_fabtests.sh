@@ -114,9 +114,12 @@ excludes=$other_endpoints,$(awk -F'\t' '$1 == "Fail" || $1 == "Notrun" { print "
 own_excludes=$(exclude_patterns)
 [ -z "$own_excludes" ] || excludes=$excludes,$own_excludes
 
+name=$(LD_LIBRARY_PATH=$libfabric/lib stack_name "$libfabric/bin/fi_info" "$provider_path" "zip;$core")
+[ -n "$name" ] || { echo "FAIL: FI_PROVIDER=\"zip;$core\" gives no zip provider"; exit 1; }
+echo "over $name"
 zip_environment=(FI_PROVIDER_PATH="$provider_path" FI_PROVIDER="zip;$core" FI_ZIP_STATS=1)
-fabtests_run "$logs/default" "zip;$core" "$excludes" "${zip_environment[@]}" &
-fabtests_run "$logs/min1" "zip;$core" "$excludes" "${zip_environment[@]}" FI_ZIP_MIN_SIZE=1 FI_ZIP_ALWAYS=1 &
+fabtests_run "$logs/default" "$name" "$excludes" "${zip_environment[@]}" &
+fabtests_run "$logs/min1" "$name" "$excludes" "${zip_environment[@]}" FI_ZIP_MIN_SIZE=1 FI_ZIP_ALWAYS=1 &
 wait
 
 failed=0

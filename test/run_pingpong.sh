@@ -25,14 +25,8 @@ pingpong() {
 	if [ $rc -eq 0 ]; then echo "PASS: fi_pingpong $name"; else echo "FAIL: fi_pingpong $name (exit status $rc)"; fi
 }
 
-# The provider must be what is measured: its name is asked for.
-stack_name() {
-	FI_PROVIDER_PATH=$provider_dir FI_PROVIDER=$1 fi_info -t FI_EP_RDM 2> /dev/null |
-		sed -n 's/^provider: *//p' | grep zip | head -n 1 || true
-}
-
 for stack in "zip;tcp" "tcp;ofi_zip"; do
-	name=$(stack_name "$stack")
+	name=$(stack_name fi_info "$provider_dir" "$stack")
 	if [ -z "$name" ]; then
 		echo "FAIL: FI_PROVIDER=\"$stack\" gives no zip provider"
 		continue

@@ -61,3 +61,10 @@ isolated() {
 		ip link set lo up && mount -t tmpfs tmpfs /dev/shm || exit 1
 		"$@"' sh "$@"
 }
+
+# stack_name FI_INFO PROVIDER-DIR STACK: the full name of the RDM provider that FI_PROVIDER=STACK gives, the plainest first.
+# Programs that ask for a provider by name (fabtests' and fi_pingpong's -p) must give this one.
+stack_name() {
+	FI_PROVIDER_PATH=$2 FI_PROVIDER=$3 "$1" -t FI_EP_RDM 2> /dev/null | sed -n 's/^provider: *//p' | grep zip |
+		awk '{ print length($0), $0 }' | sort -n | cut -d' ' -f2- | head -n 1 || true
+}

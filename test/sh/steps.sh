@@ -77,7 +77,9 @@ step_body() {
 	read -r pass fail skip <<< "$(step_count "$log" $rc)"
 	echo "$pass $fail $skip" > "$file.count"
 	if [ "$fail" -gt 0 ]; then
-		step_say "FAILED   $name ($pass passed, $fail failed, $skip skipped, $((SECONDS - start)) s); end of $log:
+		step_say "FAILED   $name ($pass passed, $fail failed, $skip skipped, $((SECONDS - start)) s)
+$(grep '^FAIL: ' "$log" | head -n 40 | sed 's/^/    /')
+    end of $log:
 $(tail -n 40 "$log" | sed 's/^/    | /')"
 	elif [ "$pass" -eq 0 ] && [ "$skip" -gt 0 ]; then
 		step_say "skipped  $name: $(tail -n 1 "$log")"
