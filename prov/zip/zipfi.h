@@ -283,6 +283,8 @@ int zipfi_getinfo(uint32_t version, const char *node, const char *service, uint6
 /* The view that the core called `core_name` has of an info given out here. Free with fi_freeinfo. NULL: out of memory. */
 struct fi_info *zipfi_core_info(const struct fi_info *info, const char *core_name);
 /* The full name of the core that `name` and a fabric's name mean: "tcp" is "tcp;ofi_rxm" where tcp alone has no FI_EP_RDM. */
+/* FI_PROVIDER="zip;..." hides the core from utility providers below us. */
+bool zipfi_core_is_hidden(void);
 char *zipfi_resolve_core(const char *name, const char *fabric_name, uint32_t api_version);
 /* `name` without our own parts; malloc'ed. NULL: none is left, or out of memory. */
 char *zipfi_core_name(const char *name);

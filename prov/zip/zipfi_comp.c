@@ -263,8 +263,8 @@ static struct fi_info *zipfi_comp_make_info(struct zipfi_ep *ep)
 		return NULL;
 	caps |= info->caps & (FI_LOCAL_COMM | FI_REMOTE_COMM | FI_DIRECTED_RECV);
 	info->caps = caps;
-	info->tx_attr->caps = caps & ~(FI_RECV | FI_DIRECTED_RECV);
-	info->rx_attr->caps = caps & ~FI_SEND;
+	info->tx_attr->caps = caps & (FI_MSG | FI_TAGGED | FI_SEND);
+	info->rx_attr->caps = caps & (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV);
 	info->tx_attr->msg_order = info->rx_attr->msg_order = FI_ORDER_SAS;
 	info->tx_attr->op_flags = info->rx_attr->op_flags = 0;
 	free(info->dest_addr);
@@ -392,6 +392,8 @@ int zipfi_comp_open(struct zipfi_ep *ep)
 	if (!ep->av || !ep->name_len || !(ep->info->caps & (FI_MSG | FI_TAGGED)))
 		return -FI_ENOSYS;
 	ret = zipfi_comp_open_objects(ep);
+	if (ret)
+		ZIPFI_INFO(EP_CTRL, "the companion's endpoint could not be opened: %s\n", fi_strerror(-ret));
 	if (!ret)
 		ret = zipfi_comp_open_engine(ep);
 	if (!ret)

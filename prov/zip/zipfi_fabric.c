@@ -98,17 +98,13 @@ int zipfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_p,
 		free(core_attr.prov_name);
 		return -FI_ENOMEM;
 	}
-	ret = fi_fabric(&core_attr, &fabric->core, context);
-	if (ret && (util = strchr(core_attr.prov_name, ';'))) {
-		/* A utility provider whose core FI_PROVIDER="zip;..." hides finds it under our name (zipfi_core.c). */
-		if (asprintf(&shadow, "zip%s", util) < 0)
-			shadow = NULL;
-		if (shadow) {
-			free(core_attr.prov_name);
-			core_attr.prov_name = shadow;
-			ret = fi_fabric(&core_attr, &fabric->core, context);
-		}
+	util = strchr(core_attr.prov_name, ';');
+	/* A utility provider whose core is hidden finds it under our name (zipfi_core.c). */
+	if (util && zipfi_core_is_hidden() && asprintf(&shadow, "zip%s", util) > 0) {
+		free(core_attr.prov_name);
+		core_attr.prov_name = shadow;
 	}
+	ret = fi_fabric(&core_attr, &fabric->core, context);
 	fabric->core_name = core_attr.prov_name;
 	if (ret) {
 		free(fabric->core_name);

@@ -94,6 +94,15 @@ static void zipfi_filter_read(struct zipfi_filter *filter)
 	}
 }
 
+bool zipfi_core_is_hidden(void)
+{
+	struct zipfi_filter filter;
+
+	zipfi_filter_read(&filter);
+	free(filter.core);
+	return filter.prefix;
+}
+
 /* Decides for which core, if any, this query is ours. Returns 0, or -FI_ENODATA. */
 static int zipfi_choose_core(const struct fi_info *hints, struct zipfi_filter *filter, char **core)
 {
@@ -297,6 +306,26 @@ static int zipfi_adapt_list(struct fi_info **list, const struct fi_info *hints, 
 	return *list ? 0 : -FI_ENODATA;
 }
 
+/* A core's own FI_EP_RDM before one that a utility provider makes of it, as libfabric orders tcp when nothing is hidden. */
+static void zipfi_reorder(struct fi_info **list)
+{
+	struct fi_info *own = NULL, **own_tail = &own, *layered = NULL, **layered_tail = &layered, *info;
+
+	while ((info = *list)) {
+		*list = info->next;
+		info->next = NULL;
+		if (strchr(info->fabric_attr->prov_name, ';')) {
+			*layered_tail = info;
+			layered_tail = &info->next;
+		} else {
+			*own_tail = info;
+			own_tail = &info->next;
+		}
+	}
+	*own_tail = layered;
+	*list = own;
+}
+
 /* Without the companion's needs: a core that has no tagged messages is passed through. */
 static int zipfi_query(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		       const char *core, struct fi_info **info)
@@ -367,8 +396,10 @@ int zipfi_getinfo(uint32_t version, const char *node, const char *service, uint6
 		}
 	}
 	ret = zipfi_query(version, node, service, flags, plain, core, info);
-	if (!ret)
+	if (!ret) {
+		zipfi_reorder(info);
 		ret = zipfi_adapt_list(info, plain, &filter);
+	}
 	if (plain)
 		fi_freeinfo(plain);
 out:
@@ -391,6 +422,7 @@ char *zipfi_resolve_core(const char *name, const char *fabric_name, uint32_t api
 		hints->domain_attr->mr_mode = ~3; /* all but the obsolete FI_MR_BASIC and FI_MR_SCALABLE */
 		zipfi_depth++;
 		if (!fi_getinfo(api_version, NULL, NULL, ZIPFI_GETINFO_HIDDEN, hints, &info)) {
+			zipfi_reorder(&info);
 			full = strdup(info->fabric_attr->prov_name);
 			fi_freeinfo(info);
 		}

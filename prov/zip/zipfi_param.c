@@ -6,24 +6,27 @@
 
 struct zipfi_param zipfi_param;
 
+/* Only for its name: libfabric makes FI_ZIP_* of it, where the provider's own would give FI_OFI_ZIP_*. */
+static struct fi_provider zipfi_settings = {.name = "zip"};
+
 void zipfi_param_define(void)
 {
-	fi_param_define(&zipfi_prov, "min_size", FI_PARAM_SIZE_T,
+	fi_param_define(&zipfi_settings, "min_size", FI_PARAM_SIZE_T,
 			"Messages of at least this many bytes may travel compressed (default: 65536)");
-	fi_param_define(&zipfi_prov, "codec", FI_PARAM_STRING,
+	fi_param_define(&zipfi_settings, "codec", FI_PARAM_STRING,
 			"Codec: entropy (smallest), fixed (fastest), raw (none) (default: entropy)");
-	fi_param_define(&zipfi_prov, "dtype", FI_PARAM_STRING,
+	fi_param_define(&zipfi_settings, "dtype", FI_PARAM_STRING,
 			"What the data is: auto, bf16, fp16, fp32, e4m3, e5m2. A wrong one costs ratio, never bits (default: auto)");
-	fi_param_define(&zipfi_prov, "chunk", FI_PARAM_SIZE_T,
+	fi_param_define(&zipfi_settings, "chunk", FI_PARAM_SIZE_T,
 			"Largest piece of a message that is coded and sent at once, bytes, a multiple of 8192 (default: 1048576)");
-	fi_param_define(&zipfi_prov, "staging", FI_PARAM_SIZE_T,
+	fi_param_define(&zipfi_settings, "staging", FI_PARAM_SIZE_T,
 			"Staging memory of an endpoint for sending, bytes, and as much for receiving (default: 33554432)");
-	fi_param_define(&zipfi_prov, "host", FI_PARAM_BOOL, "Compress host memory (default: yes)");
-	fi_param_define(&zipfi_prov, "verify", FI_PARAM_BOOL,
+	fi_param_define(&zipfi_settings, "host", FI_PARAM_BOOL, "Compress host memory (default: yes)");
+	fi_param_define(&zipfi_settings, "verify", FI_PARAM_BOOL,
 			"Decode every chunk and compare before it is sent (default: no)");
-	fi_param_define(&zipfi_prov, "stats", FI_PARAM_BOOL,
+	fi_param_define(&zipfi_settings, "stats", FI_PARAM_BOOL,
 			"Print an endpoint's counters to stderr when it closes (default: no)");
-	fi_param_define(&zipfi_prov, "always", FI_PARAM_BOOL,
+	fi_param_define(&zipfi_settings, "always", FI_PARAM_BOOL,
 			"Take the transfer path whatever the data looks like; for tests (default: no)");
 }
 
@@ -31,7 +34,7 @@ static int zipfi_param_size(const char *name, size_t least, size_t most, size_t 
 {
 	size_t given = *value;
 
-	if (fi_param_get(&zipfi_prov, name, &given))
+	if (fi_param_get(&zipfi_settings, name, &given))
 		return 0;
 	if (given < least || given > most || given % unit) {
 		ZIPFI_WARN(CORE, "FI_ZIP setting %s=%zu is not allowed: %zu to %zu, a multiple of %zu\n", name, given, least,
@@ -44,7 +47,7 @@ static int zipfi_param_size(const char *name, size_t least, size_t most, size_t 
 
 static int zipfi_param_bool(const char *name, int *value)
 {
-	int ret = fi_param_get(&zipfi_prov, name, value);
+	int ret = fi_param_get(&zipfi_settings, name, value);
 
 	if (ret == -FI_EINVAL)
 		ZIPFI_WARN(CORE, "FI_ZIP setting %s: allowed are 0, 1, no, yes, off, on, false, true\n", name);
@@ -56,7 +59,7 @@ static int zipfi_param_codec(void)
 	char *text = NULL;
 	int codec;
 
-	if (fi_param_get(&zipfi_prov, "codec", &text) || !text)
+	if (fi_param_get(&zipfi_settings, "codec", &text) || !text)
 		return 0;
 	codec = zipc_codec_parse(text);
 	if (codec < 0) {
@@ -72,7 +75,7 @@ static int zipfi_param_dtype(void)
 	char *text = NULL;
 	int dtype;
 
-	if (fi_param_get(&zipfi_prov, "dtype", &text) || !text || !strcmp(text, "auto"))
+	if (fi_param_get(&zipfi_settings, "dtype", &text) || !text || !strcmp(text, "auto"))
 		return 0;
 	dtype = zipc_dtype_parse(text);
 	if (dtype <= 0) {
