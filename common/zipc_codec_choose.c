@@ -157,12 +157,16 @@ void zipc_look_block(struct zipc_look *look, const uint8_t *block, enum zipc_dty
 	look->constant_planes = (uint8_t)constant_planes(block, dtype);
 }
 
-void zipc_look_prefetch(const uint8_t *block, enum zipc_dtype dtype)
+void zipc_look_group(struct zipc_look looks[ZIPC_GROUP], const uint8_t *src, uint64_t g, uint64_t nblocks,
+		     enum zipc_dtype dtype)
 {
 	unsigned pieces = pieces_of(dtype);
 
-	for (unsigned i = 0; i < pieces; i++)
-		__builtin_prefetch(piece_at(block, i, pieces));
+	for (uint64_t b = g; b < g + ZIPC_GROUP && b < nblocks; b++)
+		zipc_look_block(&looks[b - g], src + b * ZIPC_BLOCK, dtype);
+	for (uint64_t b = g + ZIPC_GROUP; b < g + 2 * ZIPC_GROUP && b < nblocks; b++)
+		for (unsigned i = 0; i < pieces; i++)
+			__builtin_prefetch(piece_at(src + b * ZIPC_BLOCK, i, pieces));
 }
 
 /* Samples of one block, or of several moved on top of each other. In `normal` the zeros have their place among the others. */
@@ -284,73 +288,130 @@ static uint32_t fit_block(const struct zipc_look *look, const struct zipc_dtype_
 	return (uint32_t)cost;
 }
 
-uint32_t zipc_choose_entropy(const struct zipc_look *looks, unsigned n, const struct zipc_dtype_info *info,
-			     unsigned *table, struct zipc_base *bases)
+/*
+ * Do two blocks look like one distribution? Then they share their place: the noise of a few samples must not tear them apart.
+ * Blocks further off are laid on top of each other by their own means.
+ */
+static int alike(const struct zipc_look *a, const struct zipc_look *b)
 {
-	struct pile pile = { .count = 0 };
+	return a->mean - b->mean < 0.75f && b->mean - a->mean < 0.75f;
+}
+
+/* The same samples with their window starting at `first`. */
+static struct zipc_look moved(const struct zipc_look *look, int first)
+{
+	struct zipc_look result = *look;
+	int by = first - look->first;
+
+	memset(result.window, 0, sizeof(result.window));
+	for (int i = 0; i < ZIPC_WINDOW; i++)
+		if ((unsigned)(i + by) < ZIPC_WINDOW)
+			result.window[i] = look->window[i + by];
+	result.first = (int16_t)first;
+	return result;
+}
+
+/* Pile up all blocks that have more than one exponent. Returns the one that the others were compared with, or NULL. */
+static const struct zipc_look *pile_all(struct pile *pile, const struct zipc_look *looks, unsigned n)
+{
 	const struct zipc_look *reference = NULL;
-	uint32_t cost = 0;
-	int low, high, place = ZIPC_WINDOW_MIDDLE - 10;
 
-	pthread_once(&gains_once, make_gains);
-	*table = 0;
 	for (unsigned b = 0; b < n; b++) {
-		struct zipc_look moved = looks[b];
-		float delta;
-
 		if (looks[b].same)
 			continue;
 		if (!reference)
 			reference = &looks[b];
-		/* Blocks of one distribution must not be torn apart by the noise of their means: they move only if far off. */
-		delta = looks[b].mean - reference->mean;
-		if (delta < 0.75f && delta > -0.75f && moved.first != reference->first) {
-			int by = reference->first - moved.first;
+		if (looks[b].first != reference->first && alike(&looks[b], reference)) {
+			struct zipc_look look = moved(&looks[b], reference->first);
 
-			memset(moved.window, 0, sizeof(moved.window));
-			for (int i = 0; i < ZIPC_WINDOW; i++)
-				if ((unsigned)(i - by) < ZIPC_WINDOW)
-					moved.window[i - by] = looks[b].window[i];
-			moved.first = reference->first;
+			pile_add(pile, &look);
+		} else {
+			pile_add(pile, &looks[b]);
 		}
-		pile_add(&pile, &moved);
 	}
-	if (reference) {
-		place_range(info, reference->first, &low, &high);
+	return reference;
+}
+
+uint32_t zipc_choose_entropy(const struct zipc_look *looks, unsigned n, const struct zipc_dtype_info *info,
+			     unsigned *table, struct zipc_base *bases)
+{
+	struct pile pile = { .count = 0 };
+	const struct zipc_look *reference = pile_all(&pile, looks, n);
+	uint32_t cost = 0;
+	int low, high, place = 0;
+
+	pthread_once(&gains_once, make_gains);
+	*table = 0;
+	if (!reference)
+		reference = &looks[0];
+	place_range(info, reference->first, &low, &high);
+	if (pile.count)
 		*table = best_table(&pile, reference->mean - (float)(reference->first + ZIPC_WINDOW_MIDDLE), low, high, &place);
-	}
 	for (unsigned b = 0; b < n; b++) {
-		float delta = reference ? looks[b].mean - reference->mean : 0;
-		int by = delta < 0.75f && delta > -0.75f && reference ? reference->first - looks[b].first : 0;
+		int by = alike(&looks[b], reference) ? reference->first - looks[b].first : 0;
 
 		cost += fit_block(&looks[b], info, *table, place + by, &bases[b]);
 	}
 	return cost;
 }
 
-unsigned zipc_choose_fixed(const struct zipc_look *look, const struct zipc_dtype_info *info, struct zipc_base *base)
+/* Samples that code 0 .. 6 cover when code 0 stands at place `at`; the better of normal and zero mode. */
+static int fixed_covers(const struct pile *pile, int first, int at, enum zipc_mode *mode)
 {
-	struct pile pile = { .count = 0 };
-	int best = -1, low, high;
+	int rest = 0, normal;
 
-	pile_add(&pile, look);
-	place_range(info, look->first, &low, &high);
+	for (int s = 1; s < (int)ZIPC_FIXED_ESCAPE; s++)
+		rest += pile->normal[at + s];
+	normal = rest + pile->normal[at];
+	/* Zero mode gives code 0 to the zeros, wherever they stand; below place 0 there is nothing to gain. */
+	*mode = first + at >= 0 && pile->zeros > pile->normal[at] ? ZIPC_MODE_ZERO : ZIPC_MODE_NORMAL;
+	return *mode == ZIPC_MODE_ZERO ? rest + pile->zeros : normal;
+}
+
+static int fixed_place(const struct pile *pile, const struct zipc_dtype_info *info, int first)
+{
+	enum zipc_mode mode;
+	int best = -1, place = 0, low, high;
+
+	place_range(info, first, &low, &high);
 	for (int at = low; at <= high; at++) {
-		int rest = pile.normal[at + 1] + pile.normal[at + 2] + pile.normal[at + 3] + pile.normal[at + 4] +
-			   pile.normal[at + 5] + pile.normal[at + 6];
-		int normal = rest + pile.normal[at];
+		int covered = fixed_covers(pile, first, at, &mode);
 
-		if (normal > best) {
-			best = normal;
-			*base = (struct zipc_base){ ZIPC_MODE_NORMAL, (uint8_t)((look->first + at) & zipc_emask(info)) };
-		}
-		/* Zero mode: symbol 0 is taken by zeros, wherever they stand. */
-		if (look->first + at >= 0 && rest + pile.zeros > best) {
-			best = rest + pile.zeros;
-			*base = (struct zipc_base){ ZIPC_MODE_ZERO, (uint8_t)((look->first + at + 1) & zipc_emask(info)) };
+		if (covered > best) {
+			best = covered;
+			place = at;
 		}
 	}
-	return (unsigned)(look->count - best);
+	return place;
+}
+
+unsigned zipc_choose_fixed(const struct zipc_look *looks, unsigned n, const struct zipc_dtype_info *info,
+			   struct zipc_base *bases)
+{
+	struct pile all = { .count = 0 };
+	const struct zipc_look *reference = pile_all(&all, looks, n);
+	int escapes = 0, shared = reference ? fixed_place(&all, info, reference->first) : 0;
+
+	for (unsigned b = 0; b < n; b++) {
+		struct pile one = { .count = 0 };
+		int first = looks[b].first, covered, place;
+		enum zipc_mode mode;
+
+		if (reference && alike(&looks[b], reference)) {
+			struct zipc_look look = moved(&looks[b], first = reference->first);
+
+			pile_add(&one, &look);
+			place = shared;
+		} else {
+			pile_add(&one, &looks[b]);
+			place = fixed_place(&one, info, first);
+		}
+		covered = fixed_covers(&one, first, place, &mode);
+		bases[b].mode = (uint8_t)mode;
+		bases[b].base = (uint8_t)((first + place + (mode == ZIPC_MODE_ZERO)) & zipc_emask(info));
+		escapes += looks[b].same ? 0 : looks[b].count - covered;
+	}
+	return (unsigned)escapes;
 }
 
 unsigned zipc_constant_bytes(const struct zipc_dtype_info *info, unsigned mask)

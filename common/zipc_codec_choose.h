@@ -26,8 +26,9 @@ struct zipc_look {
 
 void zipc_look_block(struct zipc_look *look, const uint8_t *block, enum zipc_dtype dtype);
 
-/* Ask for the memory that zipc_look_block will read. */
-void zipc_look_prefetch(const uint8_t *block, enum zipc_dtype dtype);
+/* Look at the blocks of the group that starts at block g, and ask for the memory that the next group will need. */
+void zipc_look_group(struct zipc_look looks[ZIPC_GROUP], const uint8_t *src, uint64_t g, uint64_t nblocks,
+		     enum zipc_dtype dtype);
 
 struct zipc_base {
 	uint8_t mode; /* enum zipc_mode; constant is left to who sees the whole block */
@@ -41,8 +42,9 @@ struct zipc_base {
 uint32_t zipc_choose_entropy(const struct zipc_look *looks, unsigned n, const struct zipc_dtype_info *info,
 			     unsigned *table, struct zipc_base *bases);
 
-/* Choose mode and base of a block for the fixed codec. Returns how many samples escape. */
-unsigned zipc_choose_fixed(const struct zipc_look *look, const struct zipc_dtype_info *info, struct zipc_base *base);
+/* Choose mode and base of n blocks for the fixed codec. Returns how many of all samples escape. */
+unsigned zipc_choose_fixed(const struct zipc_look *looks, unsigned n, const struct zipc_dtype_info *info,
+			   struct zipc_base *bases);
 
 /* Bytes of planes of a block that are constant, by a mask of planes. */
 unsigned zipc_constant_bytes(const struct zipc_dtype_info *info, unsigned mask);

@@ -105,10 +105,7 @@ int zipc_entropy_encode(struct zipc_encoder *enc)
 		struct zipc_base bases[ZIPC_GROUP];
 		unsigned n = nblocks - g < ZIPC_GROUP ? (unsigned)(nblocks - g) : ZIPC_GROUP, table;
 
-		for (unsigned i = 0; i < n; i++)
-			zipc_look_block(&looks[i], enc->src + (g + i) * ZIPC_BLOCK, enc->dtype);
-		for (uint64_t next = g + ZIPC_GROUP; next < g + 2 * ZIPC_GROUP && next < nblocks; next++)
-			zipc_look_prefetch(enc->src + next * ZIPC_BLOCK, enc->dtype);
+		zipc_look_group(looks, enc->src, g, nblocks, enc->dtype);
 		zipc_choose_entropy(looks, n, enc->info, &table, bases);
 		for (unsigned i = 0; i < n; i++) {
 			int ret = put_block(enc, g + i, &looks[i], table, bases[i]);

@@ -108,43 +108,43 @@ static uint8_t *put_slice(const struct zipc_encoder *enc, uint8_t *out, uint8_t 
 	return put_escapes(out, masks, exps, p, enc->info->units);
 }
 
-static uint8_t *put_block(const struct zipc_encoder *enc, uint64_t b, uint8_t *out, uint8_t *entries)
+static uint8_t *put_block(const struct zipc_encoder *enc, uint64_t b, uint8_t *out, uint8_t *entries, int same,
+			  const struct zipc_base *base)
 {
 	unsigned slices = enc->info->elements / ZIPC_SLICE;
 	uint8_t *words = enc->frame + enc->layout.codes + b * slices * SLICE_WORDS;
 	struct zipc_parts parts;
-	struct zipc_look look;
-	struct zipc_base base;
 
-	zipc_look_block(&look, enc->src + b * ZIPC_BLOCK, enc->dtype);
 	zipc_split_dense(enc, b, &parts);
-	if (look.same && enc->ops->constant(parts.exps, enc->info->elements)) {
+	if (same && enc->ops->constant(parts.exps, enc->info->elements)) {
 		memset(words, 0, slices * SLICE_WORDS);
 		for (unsigned p = 0; p < slices; p++)
 			put_entry(entries + p * ENTRY_BYTES, parts.exps[0], ZIPC_MODE_CONSTANT, 0);
 		return out;
 	}
-	zipc_choose_fixed(&look, enc->info, &base);
-	enc->ops->symbols(parts.codes, parts.exps, enc->info->elements, (enum zipc_mode)base.mode, base.base,
+	enc->ops->symbols(parts.codes, parts.exps, enc->info->elements, (enum zipc_mode)base->mode, base->base,
 			  zipc_emask(enc->info), ZIPC_FIXED_ESCAPE);
 	enc->ops->pack(words, parts.codes, enc->info->units, 3);
 	for (unsigned p = 0; p < slices; p++)
-		out = put_slice(enc, out, entries + p * ENTRY_BYTES, words + p * SLICE_WORDS, parts.exps, p, &base);
+		out = put_slice(enc, out, entries + p * ENTRY_BYTES, words + p * SLICE_WORDS, parts.exps, p, base);
 	return out;
 }
 
-/* The blocks of one directory group; `dir` is the group's place in the frame. */
-static int put_group(struct zipc_encoder *enc, uint64_t first, uint64_t count, uint8_t *dir)
+/* Directory group `g` with `count` blocks. */
+static int put_group(struct zipc_encoder *enc, uint64_t g, unsigned count, const struct zipc_look *looks,
+		     const struct zipc_base *bases)
 {
 	uint8_t *var = enc->frame + enc->layout.var + enc->var_used, *out, *end, spare[GROUP_ROOM];
+	uint8_t *dir = enc->frame + enc->layout.dir + g * ZIPC_GROUP_BYTES;
 	uint64_t room = enc->var_limit - enc->var_used, used, rounded;
 	unsigned slices = enc->info->elements / ZIPC_SLICE;
 
 	/* Near the end of the frame's room the data go aside first: they may turn out not to fit. */
 	out = end = room < GROUP_ROOM ? spare : var;
 	memset(dir, 0, ZIPC_GROUP_BYTES);
-	for (uint64_t i = 0; i < count; i++)
-		end = put_block(enc, first + i, end, dir + GROUP_HEAD + i * slices * ENTRY_BYTES);
+	for (unsigned i = 0; i < count; i++)
+		end = put_block(enc, g * (ZIPC_GROUP / slices) + i, end, dir + GROUP_HEAD + i * slices * ENTRY_BYTES,
+				looks[i].same, &bases[i]);
 	used = (uint64_t)(end - out);
 	rounded = zipc_round16(used);
 	if (rounded > room)
@@ -158,17 +158,26 @@ static int put_group(struct zipc_encoder *enc, uint64_t first, uint64_t count, u
 	return 0;
 }
 
+/* Eight blocks are looked at together, as in the entropy codec; they fill one directory group or several. */
 int zipc_fixed_encode(struct zipc_encoder *enc)
 {
-	uint64_t per_group = ZIPC_GROUP * ZIPC_SLICE / enc->info->elements;
-	uint8_t *dir = enc->frame + enc->layout.dir;
+	unsigned per_group = ZIPC_GROUP * ZIPC_SLICE / enc->info->elements;
 
-	for (uint64_t b = 0; b < enc->layout.nblocks; b += per_group, dir += ZIPC_GROUP_BYTES) {
+	for (uint64_t b = 0; b < enc->layout.nblocks; b += ZIPC_GROUP) {
 		uint64_t left = enc->layout.nblocks - b;
-		int ret = put_group(enc, b, left < per_group ? left : per_group, dir);
+		unsigned n = left < ZIPC_GROUP ? (unsigned)left : ZIPC_GROUP;
+		struct zipc_look looks[ZIPC_GROUP];
+		struct zipc_base bases[ZIPC_GROUP];
 
-		if (ret)
-			return ret;
+		zipc_look_group(looks, enc->src, b, enc->layout.nblocks, enc->dtype);
+		zipc_choose_fixed(looks, n, enc->info, bases);
+		for (unsigned i = 0; i < n; i += per_group) {
+			unsigned count = n - i < per_group ? n - i : per_group;
+			int ret = put_group(enc, (b + i) / per_group, count, looks + i, bases + i);
+
+			if (ret)
+				return ret;
+		}
 	}
 	return 0;
 }

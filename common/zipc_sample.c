@@ -5,6 +5,7 @@
 
 #define SAMPLE_BLOCKS 8u
 #define DTYPE_BLOCKS 4u
+#define CLOSE 0.03f
 /* Less than this is not worth the work, and what random bits seem to save must stay below it. */
 #define WORTH 0.97f
 
@@ -17,14 +18,13 @@ static void predict(const struct zipc_look *looks, unsigned n, enum zipc_dtype d
 {
 	const struct zipc_dtype_info *info = &zipc_dtype_infos[dtype];
 	struct zipc_base bases[SAMPLE_BLOCKS];
-	unsigned table, planes = 0, constant = 0, escapes = 0, streams = 0;
+	unsigned table, planes = 0, constant = 0, escapes, streams = 0;
 	float samples = (float)(n * (unsigned)looks[0].count), exps, fixed;
 
 	exps = (float)zipc_choose_entropy(looks, n, info, &table, bases) / 128 / samples * info->elements;
+	escapes = zipc_choose_fixed(looks, n, info, bases);
 	for (unsigned b = 0; b < n; b++) {
 		streams += !looks[b].same;
-		if (!looks[b].same)
-			escapes += zipc_choose_fixed(&looks[b], info, &bases[b]);
 		constant += zipc_constant_bytes(info, looks[b].constant_planes);
 	}
 	for (unsigned p = 0; p < info->nplanes; p++)
@@ -55,22 +55,29 @@ void zipc_predict(const uint8_t *src, uint64_t nblocks, enum zipc_dtype dtype, s
 	predict_from(src, nblocks, nblocks < SAMPLE_BLOCKS ? (unsigned)nblocks : SAMPLE_BLOCKS, dtype, sample);
 }
 
-/* The type that promises most, from fewer blocks: one look at each for every type is what costs. */
-static enum zipc_dtype likeliest_dtype(const uint8_t *src, uint64_t nblocks)
+/*
+ * The type that promises most, from few blocks: looking at all of them for every type is what would cost. What is close behind
+ * the best gets a second look at all blocks; that happens to types alike, as the two of 8 bits.
+ */
+static void best_dtype(const uint8_t *src, uint64_t nblocks, struct zipc_sample *sample)
 {
 	unsigned n = nblocks < DTYPE_BLOCKS ? (unsigned)nblocks : DTYPE_BLOCKS;
-	enum zipc_dtype found = ZIPC_DTYPE_BF16;
-	struct zipc_sample guess;
+	struct zipc_sample guesses[ZIPC_DTYPE_COUNT], all;
 	float best = 2;
 
 	for (int dtype = ZIPC_DTYPE_BF16; dtype < ZIPC_DTYPE_COUNT; dtype++) {
-		predict_from(src, nblocks, n, (enum zipc_dtype)dtype, &guess);
-		if (guess.ratio_entropy < best) {
-			best = guess.ratio_entropy;
-			found = guess.dtype;
-		}
+		predict_from(src, nblocks, n, (enum zipc_dtype)dtype, &guesses[dtype]);
+		if (guesses[dtype].ratio_entropy < best)
+			best = guesses[dtype].ratio_entropy;
 	}
-	return found;
+	sample->ratio_entropy = 2;
+	for (int dtype = ZIPC_DTYPE_BF16; dtype < ZIPC_DTYPE_COUNT; dtype++) {
+		if (guesses[dtype].ratio_entropy > best + CLOSE)
+			continue;
+		zipc_predict(src, nblocks, (enum zipc_dtype)dtype, &all);
+		if (all.ratio_entropy < sample->ratio_entropy)
+			*sample = all;
+	}
 }
 
 void zipc_sample(const void *src, size_t nbytes, enum zipc_dtype hint, struct zipc_sample *sample)
@@ -84,8 +91,9 @@ void zipc_sample(const void *src, size_t nbytes, enum zipc_dtype hint, struct zi
 		return;
 	}
 	if (hint == ZIPC_DTYPE_RAW)
-		hint = likeliest_dtype(src, nblocks);
-	zipc_predict(src, nblocks, hint, sample);
+		best_dtype(src, nblocks, sample);
+	else
+		zipc_predict(src, nblocks, hint, sample);
 	/* The tail is sent as it is. */
 	sample->ratio_entropy = sample->ratio_entropy * coded + 1 - coded;
 	sample->ratio_fixed = sample->ratio_fixed * coded + 1 - coded;
