@@ -140,9 +140,15 @@ uint64_t zipc_engine_epoch(const struct zipc_engine *engine)
 	return engine->epoch;
 }
 
-const struct zipc_stats *zipc_engine_stats(const struct zipc_engine *engine)
+void zipc_engine_stats(const struct zipc_engine *engine, struct zipc_stats *stats)
 {
-	return &engine->stats;
+	const struct zipc_list *entry;
+
+	*stats = engine->stats;
+	stats->staging_bytes = engine->send_pool.in_use * engine->send_pool.slot_bytes +
+			       engine->recv_pool.in_use * engine->recv_pool.slot_bytes;
+	for (entry = engine->peers.next; entry != &engine->peers; entry = entry->next)
+		stats->peers_ready += zipc_peer_ready(zipc_container(entry, struct zipc_peer, link));
 }
 
 void zipc_engine_count_raw(struct zipc_engine *engine, enum zipc_raw_reason reason)

@@ -83,6 +83,7 @@ enum zipc_raw_reason {
 	ZIPC_RAW_PEER,    /* peer without zip, or not met yet */
 	ZIPC_RAW_DATA,    /* would not shrink */
 	ZIPC_RAW_OFF,     /* switched off by a setting, or not welcome at the peer */
+	ZIPC_RAW_SLOW,    /* the link is faster than the codec */
 	ZIPC_RAW_REASONS
 };
 
@@ -95,6 +96,14 @@ struct zipc_stats {
 	uint64_t recv_wire_bytes;
 	uint64_t raw[ZIPC_RAW_REASONS]; /* large enough messages that went raw, by reason (SMALL is not counted) */
 	uint64_t errors;         /* transfers that failed */
+	uint64_t staging_bytes;  /* in use now */
+	uint64_t peers_ready;    /* now */
+};
+
+enum zipc_policy {
+	ZIPC_POLICY_AUTO,   /* what is measured to be faster */
+	ZIPC_POLICY_RATIO,  /* a transfer whenever the data shrinks */
+	ZIPC_POLICY_ALWAYS, /* a transfer whatever the data looks like (for tests) */
 };
 
 struct zipc_engine_attr {
@@ -104,7 +113,7 @@ struct zipc_engine_attr {
 	enum zipc_codec codec;
 	enum zipc_dtype dtype; /* RAW: find out by sampling */
 	int host;          /* compress host memory at all */
-	int always;        /* a transfer whatever the data looks like (for tests) */
+	enum zipc_policy policy;
 	int verify;        /* decode every frame and compare before it is sent */
 	int untagged;      /* untagged transfers are welcome here */
 	uint64_t epoch;    /* 0: draw one at random. Tests fix it. */
@@ -125,7 +134,7 @@ void zipc_engine_close(struct zipc_engine *engine);
 uint64_t zipc_now_ms(void);
 
 uint64_t zipc_engine_epoch(const struct zipc_engine *engine);
-const struct zipc_stats *zipc_engine_stats(const struct zipc_engine *engine);
+void zipc_engine_stats(const struct zipc_engine *engine, struct zipc_stats *stats);
 /* Counts a message that went raw for a reason only the adapter knows. */
 void zipc_engine_count_raw(struct zipc_engine *engine, enum zipc_raw_reason reason);
 

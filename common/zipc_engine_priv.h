@@ -45,6 +45,22 @@ struct zipc_pool {
 	size_t count, slot_bytes, in_use;
 };
 
+/* How one message travels. The first two are measured against each other. */
+enum zipc_mode {
+	ZIPC_MODE_ZIP,
+	ZIPC_MODE_PROBE, /* a transfer of raw frames */
+	ZIPC_MODE_RAW,   /* no transfer */
+};
+
+#define ZIPC_SIZE_CLASSES 5 /* below 256 KiB, 1 MiB, 4 MiB, 16 MiB, and above */
+
+/* What is known of one size class at one peer. Rates are bytes a nanosecond, 0 for unknown. */
+struct zipc_rates {
+	double rate[2];
+	uint8_t known[2], pending[2]; /* pending: a transfer is under way that will tell */
+	uint32_t since, recheck;      /* messages since the last check, and until the next */
+};
+
 enum zipc_peer_state {
 	ZIPC_PEER_MEETING, /* hello sent or to be sent */
 	ZIPC_PEER_READY,   /* it knows us and we know it */
@@ -66,6 +82,7 @@ struct zipc_peer {
 	struct zipc_list sends, recvs; /* recvs: in order of arrival */
 	struct zipc_ctl hello, ping, abort;
 	uint64_t heard_ms, ping_ms;
+	struct zipc_rates rates[ZIPC_SIZE_CLASSES];
 	unsigned blocked;      /* number of the flush pass in which it refused a message */
 	uint16_t main_len, comp_len;
 	uint8_t main_addr[ZIPC_ADDR_MAX], comp_addr[ZIPC_ADDR_MAX];
@@ -92,6 +109,9 @@ struct zipc_send {
 	uint32_t next;          /* next chunk to encode */
 	uint32_t in_flight;     /* slots with the network */
 	uint32_t receiver_xfer;
+	enum zipc_mode mode;
+	uint64_t start_ns;      /* first credit */
+	unsigned start_sharing; /* transfers under way then */
 	uint8_t over;           /* fin came, or the peer is lost: nothing more to send */
 	int status;
 	void *cookie;
@@ -158,6 +178,14 @@ void zipc_log(struct zipc_engine *engine, enum zipc_log_level level, const char 
 void zipc_ctl_send(struct zipc_engine *engine, struct zipc_ctl *ctl, struct zipc_peer *peer, const void *msg, size_t len,
 		   void (*done)(struct zipc_engine *, struct zipc_ctl *, int));
 void zipc_ctl_header(const struct zipc_engine *engine, struct zipc_control_v1 *hdr, enum zipc_control_type type, size_t len);
+
+uint64_t zipc_now_ns(void);
+unsigned zipc_size_class(uint64_t nbytes);
+enum zipc_mode zipc_policy_choose(struct zipc_peer *peer, uint64_t nbytes);
+/* A transfer took `ns`, and on average `sharing` were under way. */
+void zipc_policy_done(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mode, uint64_t ns, unsigned sharing);
+/* It ended without telling anything. */
+void zipc_policy_lost(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mode);
 
 int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind);
 void zipc_pool_close(struct zipc_pool *pool);

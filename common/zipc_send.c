@@ -71,6 +71,8 @@ static void zipc_send_release(struct zipc_send *send)
 {
 	struct zipc_peer *peer = send->peer;
 
+	if (!send->start_ns || send->status)
+		zipc_policy_lost(peer, send->nbytes, send->mode);
 	zipc_list_remove(&send->ready);
 	zipc_list_remove(&send->link);
 	peer->nsends--;
@@ -133,10 +135,11 @@ static int zipc_send_worth(struct zipc_engine *engine, const struct iovec *iov, 
 
 /* 0: a transfer; 1: raw, and counted. */
 static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
-			    size_t nbytes, unsigned flags, enum zipc_dtype *dtype)
+			    size_t nbytes, unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode)
 {
 	enum zipc_raw_reason reason;
 
+	*mode = ZIPC_MODE_ZIP;
 	if (nbytes < engine->attr.min_size && !(flags & ZIPC_SEND_FORCE))
 		return 1;
 	if (!zipc_peer_ready(peer))
@@ -148,10 +151,15 @@ static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, 
 	else if (!engine->attr.host || engine->attr.codec == ZIPC_CODEC_RAW)
 		reason = ZIPC_RAW_OFF;
 	/* Below a block nothing can shrink: forced down this far, the point is the protocol, not the ratio. */
-	else if (nbytes < ZIPC_MIN_CHUNK || zipc_send_worth(engine, iov, niov, dtype) || engine->attr.always)
-		return 0;
-	else
+	else if (nbytes >= ZIPC_MIN_CHUNK && !zipc_send_worth(engine, iov, niov, dtype) &&
+		 engine->attr.policy != ZIPC_POLICY_ALWAYS)
 		reason = ZIPC_RAW_DATA;
+	else if (engine->attr.policy != ZIPC_POLICY_AUTO)
+		return 0;
+	else if ((*mode = zipc_policy_choose(peer, nbytes)) == ZIPC_MODE_RAW)
+		reason = ZIPC_RAW_SLOW;
+	else
+		return 0;
 	engine->stats.raw[reason]++;
 	return 1;
 }
@@ -203,11 +211,12 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 		    struct zipc_placeholder_v1 *placeholder)
 {
 	enum zipc_dtype dtype = ZIPC_DTYPE_RAW;
+	enum zipc_mode mode = ZIPC_MODE_ZIP;
 	struct zipc_send *send;
 	uint64_t nchunks;
 
 	if (!nbytes || niov > ZIPC_IOV_MAX || ((flags & ZIPC_SEND_COPY) && nbytes > sizeof(send->copy)) ||
-	    zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &dtype))
+	    zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &dtype, &mode))
 		return 1;
 	if (peer->nsends >= ZIPC_SENDS_PER_PEER)
 		return ZIPC_ERR_AGAIN;
@@ -224,11 +233,13 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 	send->peer = peer;
 	send->state = ZIPC_SEND_BEGUN;
 	send->flags = flags;
-	send->dtype = dtype;
+	send->dtype = mode == ZIPC_MODE_PROBE ? ZIPC_DTYPE_RAW : dtype;
+	send->mode = mode;
 	send->nbytes = nbytes;
 	send->tag = tag;
 	send->credit = send->next = send->in_flight = 0;
 	send->over = 0;
+	send->start_ns = 0;
 	send->status = 0;
 	send->cookie = cookie;
 	zipc_send_fill(send, iov, niov, flags);
@@ -318,6 +329,10 @@ void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const 
 			zipc_send_fail(send, ZIPC_ERR_PROTO);
 		return;
 	}
+	if (!send->start_ns) {
+		send->start_ns = zipc_now_ns();
+		send->start_sharing = engine->active;
+	}
 	send->receiver_xfer = msg->receiver_xfer;
 	send->credit += msg->count;
 	if (zipc_list_empty(&send->ready))
@@ -335,6 +350,9 @@ void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const str
 	send->over = 1;
 	/* The core reports a truncated message at the receiver only, and so does a transfer. */
 	send->status = msg->status == ZIPC_ERR_TRUNC ? 0 : msg->status;
+	if (!msg->status && send->start_ns)
+		zipc_policy_done(peer, send->nbytes, send->mode, zipc_now_ns() - send->start_ns,
+				 (send->start_sharing + engine->active) / 2);
 	if (send->status)
 		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x failed at the receiver: %s", send->id,
 			 zipc_strerror(send->status));

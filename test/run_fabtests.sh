@@ -119,7 +119,7 @@ name=$(LD_LIBRARY_PATH=$libfabric/lib stack_name "$libfabric/bin/fi_info" "$prov
 echo "over $name"
 zip_environment=(FI_PROVIDER_PATH="$provider_path" FI_PROVIDER="zip;$core" FI_ZIP_STATS=1)
 fabtests_run "$logs/default" "$name" "$excludes" "${zip_environment[@]}" &
-fabtests_run "$logs/min1" "$name" "$excludes" "${zip_environment[@]}" FI_ZIP_MIN_SIZE=1 FI_ZIP_ALWAYS=1 &
+fabtests_run "$logs/min1" "$name" "$excludes" "${zip_environment[@]}" FI_ZIP_MIN_SIZE=1 FI_ZIP_POLICY=always &
 wait
 
 failed=0

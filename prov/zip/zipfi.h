@@ -46,7 +46,8 @@ struct zipfi_param {
 	size_t min_size, chunk, staging;
 	enum zipc_codec codec;
 	enum zipc_dtype dtype;
-	int host, verify, stats, always, progress_thread;
+	enum zipc_policy policy;
+	int host, verify, stats;
 };
 
 extern struct zipfi_param zipfi_param;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "fi_ext_zip.h"
 #include "zipfi.h"
 
 #define ZIPFI_RECS_MIN 1024u
@@ -376,20 +377,47 @@ void zipfi_ep_free(struct zipfi_ep *ep)
 	free(ep);
 }
 
+static int zipfi_read_stats(struct fid *fid, struct fi_zip_stats *stats, size_t len)
+{
+	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
+	struct fi_zip_stats out;
+	struct zipc_stats st = {0};
+
+	if (!ep->enabled)
+		return -FI_EOPNOTSUPP;
+	zipfi_lock(ep->domain, &ep->lock);
+	if (ep->engine)
+		zipc_engine_stats(ep->engine, &st);
+	zipfi_unlock(ep->domain, &ep->lock);
+	out = (struct fi_zip_stats){
+		.send_transfers = st.sends, .send_bytes = st.send_bytes, .send_wire_bytes = st.wire_bytes,
+		.recv_transfers = st.recvs, .recv_bytes = st.recv_bytes, .recv_wire_bytes = st.recv_wire_bytes,
+		.raw_peer = st.raw[ZIPC_RAW_PEER], .raw_data = st.raw[ZIPC_RAW_DATA], .raw_off = st.raw[ZIPC_RAW_OFF],
+		.raw_slow = st.raw[ZIPC_RAW_SLOW], .errors = st.errors, .staging_bytes = st.staging_bytes,
+		.peers_ready = st.peers_ready,
+	};
+	memcpy(stats, &out, len < sizeof(out) ? len : sizeof(out));
+	return 0;
+}
+
+static struct fi_zip_ops zipfi_zip_ops = {
+	.size = sizeof(struct fi_zip_ops),
+	.read_stats = zipfi_read_stats,
+};
+
 static void zipfi_ep_print_stats(struct zipfi_ep *ep)
 {
-	const struct zipc_stats *st;
+	struct fi_zip_stats st;
 
-	if (!zipfi_param.stats || !ep->engine)
+	if (!zipfi_param.stats || zipfi_read_stats(&ep->fid.fid, &st, sizeof(st)))
 		return;
-	st = zipc_engine_stats(ep->engine);
 	fprintf(stderr,
-		"zip: sent %llu transfers, %llu -> %llu bytes; received %llu, %llu bytes from %llu; raw: peer %llu, data %llu, "
-		"off %llu; errors %llu\n",
-		(unsigned long long)st->sends, (unsigned long long)st->send_bytes, (unsigned long long)st->wire_bytes,
-		(unsigned long long)st->recvs, (unsigned long long)st->recv_bytes, (unsigned long long)st->recv_wire_bytes,
-		(unsigned long long)st->raw[ZIPC_RAW_PEER], (unsigned long long)st->raw[ZIPC_RAW_DATA],
-		(unsigned long long)st->raw[ZIPC_RAW_OFF], (unsigned long long)st->errors);
+		"zip: sends %llu bytes %llu wire %llu, recvs %llu bytes %llu wire %llu, raw peer %llu data %llu off %llu "
+		"slow %llu, errors %llu\n",
+		(unsigned long long)st.send_transfers, (unsigned long long)st.send_bytes, (unsigned long long)st.send_wire_bytes,
+		(unsigned long long)st.recv_transfers, (unsigned long long)st.recv_bytes, (unsigned long long)st.recv_wire_bytes,
+		(unsigned long long)st.raw_peer, (unsigned long long)st.raw_data, (unsigned long long)st.raw_off,
+		(unsigned long long)st.raw_slow, (unsigned long long)st.errors);
 }
 
 static void zipfi_ep_unbind(struct zipfi_ep *ep)
@@ -440,14 +468,15 @@ static int zipfi_ep_close(struct fid *fid)
 	return ret;
 }
 
+/* Only our own set: what another does with a wrapped fid is unknown. */
 static int zipfi_ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
 {
 	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
 	(void)context;
-	return -FI_ENOSYS;
+	if (flags || strcmp(name, FI_ZIP_OPS))
+		return -FI_ENOSYS;
+	*ops = &zipfi_zip_ops;
+	return 0;
 }
 
 static struct fi_ops zipfi_ep_fi_ops = {

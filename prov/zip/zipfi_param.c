@@ -26,8 +26,9 @@ void zipfi_param_define(void)
 			"Decode every chunk and compare before it is sent (default: no)");
 	fi_param_define(&zipfi_settings, "stats", FI_PARAM_BOOL,
 			"Print an endpoint's counters to stderr when it closes (default: no)");
-	fi_param_define(&zipfi_settings, "always", FI_PARAM_BOOL,
-			"Take the transfer path whatever the data looks like; for tests (default: no)");
+	fi_param_define(&zipfi_settings, "policy", FI_PARAM_STRING,
+			"When to compress: auto (where it is measured to be faster), ratio (whenever the data shrinks), always (for "
+			"tests) (default: auto)");
 }
 
 static int zipfi_param_size(const char *name, size_t least, size_t most, size_t unit, size_t *value)
@@ -70,6 +71,24 @@ static int zipfi_param_codec(void)
 	return 0;
 }
 
+static int zipfi_param_policy(void)
+{
+	static const char *const names[] = {"auto", "ratio", "always"};
+	char *text = NULL;
+	int i;
+
+	if (fi_param_get(&zipfi_settings, "policy", &text) || !text)
+		return 0;
+	for (i = 0; i < 3 && strcmp(text, names[i]); i++)
+		;
+	if (i == 3) {
+		ZIPFI_WARN(CORE, "FI_ZIP_POLICY=%s is not allowed: auto, ratio, always\n", text);
+		return -FI_EINVAL;
+	}
+	zipfi_param.policy = (enum zipc_policy)i;
+	return 0;
+}
+
 static int zipfi_param_dtype(void)
 {
 	char *text = NULL;
@@ -102,6 +121,6 @@ int zipfi_param_read(void)
 	bad |= zipfi_param_bool("host", &zipfi_param.host);
 	bad |= zipfi_param_bool("verify", &zipfi_param.verify);
 	bad |= zipfi_param_bool("stats", &zipfi_param.stats);
-	bad |= zipfi_param_bool("always", &zipfi_param.always);
+	bad |= zipfi_param_policy();
 	return bad ? -FI_EINVAL : 0;
 }
