@@ -132,6 +132,9 @@ fabtests_steps() {
 parse_options "$@"
 # shellcheck disable=SC2086
 need_packages $zip_packages_build $zip_packages_check
+mkdir -p "$zip_work"
+exec 7> "$zip_work/check.lock"
+flock -n 7 || { say "Another check of this tree is running; waiting for it"; flock 7; }
 steps_init
 trap 'steps_stop; exit 130' INT
 trap 'steps_stop; exit 143' TERM HUP

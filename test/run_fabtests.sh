@@ -45,6 +45,8 @@ can_isolate || { echo "needs a process namespace of its own, which this user may
 other_endpoints="dgram,-e msg,fi_msg,fi_cm_data"
 baseline=$zip_cache/fabtests-baseline-$(basename "$libfabric")-$core.txt
 mkdir -p "$logs"
+exec 8> "$logs/lock"
+flock -n 8 || { echo "another run writes to $logs: give --logs DIR"; exit 2; }
 
 # fabtests_run LOG PROVIDER EXCLUDES ENVIRONMENT...: writes LOG.yml and LOG.txt, lines "RESULT<tab>test"
 fabtests_run() {
@@ -74,7 +76,7 @@ exclude_reason() {
 	done < "$zip_top/fabtests/zip.exclude"
 }
 
-# How many messages became transfers, from the lines that FI_ZIP_STATS prints.
+	sed -n 's/.*zip: sen[a-z]* \([0-9][0-9]*\) .*/\1/p' "$1.yml" | awk '{ n += $1 } END { print n + 0 }'
 transfers() {
 	sed -n 's/.*zip: sent \([0-9][0-9]*\) transfers.*/\1/p' "$1.yml" | awk '{ n += $1 } END { print n + 0 }'
 }
