@@ -18,9 +18,9 @@ static int raw_exponents(const struct zipc_ops *ops, const struct zipc_dtype_inf
 	return info->raw_bytes;
 }
 
-/* Write the exponents of a block; *base is the choice, and its mode becomes what was done. Returns the bytes used. */
-static size_t put_exponents(const struct zipc_encoder *enc, uint8_t *out, const uint8_t *exps, int same, unsigned table,
-			    struct zipc_base *base)
+/* Write the exponents of block b; *base is the choice, and its mode becomes what was done. Returns the bytes used. */
+static size_t put_exponents(const struct zipc_encoder *enc, uint64_t b, uint8_t *out, const uint8_t *exps, int same,
+			    unsigned table, struct zipc_base *base)
 {
 	const struct zipc_dtype_info *info = enc->info;
 	uint8_t syms[ZIPC_MAX_ELEMENTS];
@@ -33,7 +33,8 @@ static size_t put_exponents(const struct zipc_encoder *enc, uint8_t *out, const 
 	if (base->mode != ZIPC_MODE_RAW) {
 		enc->ops->symbols(syms, exps, info->elements, (enum zipc_mode)base->mode, base->base, zipc_emask(info),
 				  ZIPC_PAIR_ESCAPE);
-		used = enc->ops->stream_encode(out, syms, exps, info->units, zipc_table_get(table));
+		used = enc->ops->stream_encode(out, syms, exps, info->units, zipc_table_get(table),
+						enc->src + b * ZIPC_BLOCK + ZIPC_BLOCK);
 	}
 	if (!used || used >= info->raw_bytes) {
 		*base = (struct zipc_base){ ZIPC_MODE_RAW, 0 };
@@ -83,7 +84,7 @@ static int put_block(struct zipc_encoder *enc, uint64_t b, const struct zipc_loo
 		used = put_sparse_planes(enc, out, b, &parts);
 	else
 		zipc_split_dense(enc, b, &parts);
-	used += put_exponents(enc, out + used, parts.exps, look->same, table, &base);
+	used += put_exponents(enc, b, out + used, parts.exps, look->same, table, &base);
 	if (used > room)
 		return ZIPC_ERR_SPACE;
 	if (out == spare)
@@ -125,6 +126,7 @@ struct entry {
 	unsigned table;
 	enum zipc_mode mode;
 	uint8_t base;
+	const uint8_t *soon; /* what is read after this block */
 };
 
 static int get_entry(const struct zipc_decoder *dec, uint64_t b, struct entry *entry)
@@ -138,6 +140,8 @@ static int get_entry(const struct zipc_decoder *dec, uint64_t b, struct entry *e
 	entry->data = dec->frame + dec->layout.var + off;
 	entry->readable = (size_t)(dec->var_bytes - off);
 	entry->base = at[6];
+	entry->soon = dec->sparse ? entry->data + entry->bytes :
+				    dec->frame + dec->layout.plane[0] + (b + 1) * dec->info->plane_bytes[0];
 	entry->table = at[7] & TABLE_MASK;
 	entry->mode = (enum zipc_mode)(at[7] >> MODE_SHIFT & 3);
 	if (at[7] >> 7)
@@ -189,7 +193,7 @@ static int get_streams(const struct zipc_decoder *dec, const struct entry *entry
 		memset(spare + entry->bytes - ZIPC_LANES, 0, ZIPC_STREAM_SLACK);
 		in = spare;
 	}
-	n = dec->ops->stream_decode(exps, patches, entry->data, in, info->units, zipc_table_get(entry->table));
+	n = dec->ops->stream_decode(exps, patches, entry->data, in, info->units, zipc_table_get(entry->table), entry->soon);
 	if (n < 0)
 		return n;
 	if (!zipc_symbols_valid(info, entry->mode, entry->base, exps, info->elements))

@@ -125,8 +125,10 @@ static uint8_t *put_block(const struct zipc_encoder *enc, uint64_t b, uint8_t *o
 	enc->ops->symbols(parts.codes, parts.exps, enc->info->elements, (enum zipc_mode)base->mode, base->base,
 			  zipc_emask(enc->info), ZIPC_FIXED_ESCAPE);
 	enc->ops->pack(words, parts.codes, enc->info->units, 3);
-	for (unsigned p = 0; p < slices; p++)
+	for (unsigned p = 0; p < slices; p++) {
+		zipc_prefetch(enc->src, (b + 1) * ZIPC_BLOCK + p * (ZIPC_BLOCK / slices), ZIPC_BLOCK / slices);
 		out = put_slice(enc, out, entries + p * ENTRY_BYTES, words + p * SLICE_WORDS, parts.exps, p, base);
+	}
 	return out;
 }
 
@@ -281,6 +283,8 @@ static int get_block(const struct zipc_decoder *dec, uint64_t b, const uint8_t *
 	const struct zipc_dtype_info *info = dec->info;
 	unsigned slices = info->elements / ZIPC_SLICE, units = info->units;
 	const uint8_t *words = dec->frame + dec->layout.codes + b * slices * SLICE_WORDS;
+	unsigned ahead = info->plane_bytes[0] / slices;
+	const uint8_t *plane = dec->frame + dec->layout.plane[0] + b * info->plane_bytes[0];
 	int uniform = uniform_entries(entries, slices), ret;
 	struct zipc_parts parts;
 	uint32_t masks[ZIPC_LANES];
@@ -315,6 +319,8 @@ static int get_block(const struct zipc_decoder *dec, uint64_t b, const uint8_t *
 		if (mode <= ZIPC_MODE_ZERO) {
 			if (dec->ops->escapes(masks, words + p * SLICE_WORDS) != nesc)
 				return ZIPC_ERR_STREAM;
+			zipc_prefetch(words, (slices + p) * SLICE_WORDS, SLICE_WORDS);
+			zipc_prefetch(plane, (p + slices) * ahead, ahead);
 			get_escapes(parts.exps, masks, *in, p, units);
 		}
 		*in += nesc;

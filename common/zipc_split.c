@@ -203,18 +203,18 @@ static void make_quads(uint64_t *quads, const uint8_t *syms, size_t nquads, cons
 }
 
 static size_t stream_encode(uint8_t *out, const uint8_t *syms, const uint8_t *exps, unsigned units,
-			    const struct zipc_table *table)
+			    const struct zipc_table *table, const uint8_t *soon)
 {
 	uint64_t quads[ZIPC_MAX_ELEMENTS / 8];
 
 	make_quads(quads, syms, units * 256, table->encode);
-	return zipc_streams_write(out, quads, syms, exps, units, table->encode);
+	return zipc_streams_write(out, quads, syms, exps, units, table->encode, soon);
 }
 
 static int stream_decode(uint8_t *syms, struct zipc_patch *patches, const uint8_t *lengths, const uint8_t *in,
-			 unsigned units, const struct zipc_table *table)
+			 unsigned units, const struct zipc_table *table, const uint8_t *soon)
 {
-	return zipc_streams_read(syms, patches, lengths, in, units, table->decode);
+	return zipc_streams_read(syms, patches, lengths, in, units, table->decode, soon);
 }
 
 const struct zipc_ops zipc_ops_portable = {

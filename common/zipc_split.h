@@ -42,6 +42,16 @@ struct zipc_patch {
 /* Bytes past the end of the streams that stream_decode may read, in whatever state they are. */
 #define ZIPC_STREAM_SLACK 512u
 
+/*
+ * Ask for n bytes of memory from `offset` on that will be read soon; past the end of a buffer this does no harm. The next block
+ * is asked for bit by bit while the present one is worked on: all at once would only make the loads wait for each other.
+ */
+static inline void zipc_prefetch(const uint8_t *p, size_t offset, size_t n)
+{
+	for (size_t i = 0; i < n; i += 64)
+		__builtin_prefetch((const void *)((uintptr_t)p + offset + i));
+}
+
 struct zipc_ops {
 	const char *name;
 
@@ -81,16 +91,17 @@ struct zipc_ops {
 	/*
 	 * Write lane lengths and bit streams of a block with `units` as above from n symbols (15: escape) and exponents.
 	 * `out` has ZIPC_STREAM_ROOM bytes. Returns the bytes used, or 0 when a lane's stream is too long.
+	 * The block at `soon` is fetched into the cache meanwhile.
 	 */
 	size_t (*stream_encode)(uint8_t *out, const uint8_t *syms, const uint8_t *exps, unsigned units,
-				const struct zipc_table *table);
+				const struct zipc_table *table, const uint8_t *soon);
 	/*
 	 * Read the streams at `in`, whose lane lengths have been checked against the data's size, into n symbols (0 for pairs
 	 * that escaped, which go to the patches, room for n / 2). `in` is readable for ZIPC_STREAM_SLACK bytes past the streams.
-	 * Returns the number of patches, or ZIPC_ERR_STREAM.
+	 * Half a block at `soon` is fetched into the cache meanwhile. Returns the number of patches, or ZIPC_ERR_STREAM.
 	 */
 	int (*stream_decode)(uint8_t *syms, struct zipc_patch *patches, const uint8_t *lengths, const uint8_t *in,
-			     unsigned units, const struct zipc_table *table);
+			     unsigned units, const struct zipc_table *table, const uint8_t *soon);
 };
 
 extern const struct zipc_ops zipc_ops_portable;

@@ -45,15 +45,6 @@ static inline __m256i keep(__m256i v, int mask)
 #define PAIR_ROWS (ZIPC_BLOCK / 1024u)
 #define ROW 512u
 
-/*
- * Ask for the line a block ahead: the two streams of a pair of rows are too short for the processor to see them coming.
- * Past the end of the buffer this does nothing.
- */
-static inline void ahead(const uint8_t *p, size_t distance)
-{
-	_mm_prefetch((const char *)((uintptr_t)p + distance), _MM_HINT_T0);
-}
-
 /* Two-byte types: 32 bytes of each row of a pair are two lanes; low and high bytes of their 32 elements in plane order. */
 static inline void halves_load(const uint8_t *src, __m256i *lo, __m256i *hi)
 {
@@ -78,7 +69,6 @@ static void split_bf16(const uint8_t *src, uint8_t *exps, uint8_t *const planes[
 		for (unsigned i = 0; i < ROW / 32; i++, src += 32, exps += 32, a += 32) {
 			__m256i lo, hi;
 
-			ahead(src + (i & 1) * ROW, ZIPC_BLOCK);
 			halves_load(src, &lo, &hi);
 			store(exps, merge(_mm256_add_epi8(hi, hi), shr(lo, 7, 1)));
 			store(a, merge(keep(hi, 0x80), keep(lo, 0x7f)));
@@ -93,7 +83,6 @@ static void join_bf16(uint8_t *dst, const uint8_t *exps, const uint8_t *const pl
 		for (unsigned i = 0; i < ROW / 32; i++, dst += 32, exps += 32, a += 32) {
 			__m256i e = load(exps), m = load(a);
 
-			ahead(a, 4096);
 			halves_store(dst, merge(keep(m, 0x7f), shl(e, 7, 0x80)), merge(keep(m, 0x80), shr(e, 1, 0x7f)));
 		}
 }
@@ -106,7 +95,6 @@ static void split_fp16(const uint8_t *src, uint8_t *exps, uint8_t *const planes[
 		for (unsigned i = 0; i < ROW / 32; i++, src += 32, exps += 32, a += 32, b += 32) {
 			__m256i lo, hi;
 
-			ahead(src + (i & 1) * ROW, ZIPC_BLOCK);
 			halves_load(src, &lo, &hi);
 			store(exps, shr(hi, 2, 0x1f));
 			store(a, lo);
@@ -173,8 +161,6 @@ static void split_fp32(const uint8_t *src, uint8_t *exps, uint8_t *const planes[
 		for (unsigned i = 0; i < ROW / 64; i++, src += 64, exps += 32, a += 32, b += 32, c += 32) {
 			__m256i v[4];
 
-			ahead(src, ZIPC_BLOCK);
-			ahead(src + ROW, ZIPC_BLOCK);
 			words_load(src, v);
 			store(exps, merge(_mm256_add_epi8(v[3], v[3]), shr(v[2], 7, 1)));
 			store(a, merge(keep(v[3], 0x80), keep(v[2], 0x7f)));
@@ -570,20 +556,20 @@ static void make_quads(uint64_t *quads, const uint8_t *syms, size_t nquads, cons
 }
 
 static size_t stream_encode(uint8_t *out, const uint8_t *syms, const uint8_t *exps, unsigned units,
-			    const struct zipc_table *table)
+			    const struct zipc_table *table, const uint8_t *soon)
 {
 	uint64_t quads[ZIPC_MAX_ELEMENTS / 8];
 
 	make_quads(quads, syms, units * 256, table->encode);
-	return units == 2 ? zipc_streams_write(out, quads, syms, exps, 2, table->encode) :
-			    zipc_streams_write(out, quads, syms, exps, units, table->encode);
+	return units == 2 ? zipc_streams_write(out, quads, syms, exps, 2, table->encode, soon) :
+			    zipc_streams_write(out, quads, syms, exps, units, table->encode, soon);
 }
 
 static int stream_decode(uint8_t *syms, struct zipc_patch *patches, const uint8_t *lengths, const uint8_t *in,
-			 unsigned units, const struct zipc_table *table)
+			 unsigned units, const struct zipc_table *table, const uint8_t *soon)
 {
-	return units == 2 ? zipc_streams_read(syms, patches, lengths, in, 2, table->decode) :
-			    zipc_streams_read(syms, patches, lengths, in, units, table->decode);
+	return units == 2 ? zipc_streams_read(syms, patches, lengths, in, 2, table->decode, soon) :
+			    zipc_streams_read(syms, patches, lengths, in, units, table->decode, soon);
 }
 
 const struct zipc_ops zipc_ops_avx2 = {

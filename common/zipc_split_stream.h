@@ -54,7 +54,7 @@ static inline size_t zipc_bits_written(const struct zipc_bit_writer *w, const ui
  * other by one writer, so nothing has to be moved afterwards.
  */
 static inline size_t zipc_streams_write(uint8_t *out, const uint64_t *quads, const uint8_t *syms, const uint8_t *exps,
-					unsigned units, const uint32_t *encode)
+					unsigned units, const uint32_t *encode, const uint8_t *soon)
 {
 	uint8_t *start = out + ZIPC_LANES;
 	struct zipc_bit_writer w = { start, 0, 0 };
@@ -70,6 +70,7 @@ static inline size_t zipc_streams_write(uint8_t *out, const uint64_t *quads, con
 			else
 				zipc_put(&w, quad & ((UINT64_C(1) << 48) - 1), (unsigned)(quad >> 56));
 		}
+		zipc_prefetch(soon, lane * (ZIPC_BLOCK / ZIPC_LANES), ZIPC_BLOCK / ZIPC_LANES);
 		end = zipc_bits_written(&w, start);
 		zipc_put(&w, 0, -(unsigned)end & 3);
 		end = (end + 3) & ~(size_t)3;
@@ -130,7 +131,7 @@ static inline uint64_t zipc_get_unit(uint8_t *syms, struct zipc_patch **patches,
 
 /* Four lanes at a time: each one is a chain of table look-ups, and four of them keep the processor busy. */
 static inline int zipc_streams_read(uint8_t *syms, struct zipc_patch *patches, const uint8_t *lengths, const uint8_t *in,
-				    unsigned units, const uint32_t *decode)
+				    unsigned units, const uint32_t *decode, const uint8_t *soon)
 {
 	struct zipc_patch *next = patches;
 	uint64_t begin = 0;
@@ -140,6 +141,7 @@ static inline int zipc_streams_read(uint8_t *syms, struct zipc_patch *patches, c
 		uint64_t end2 = end1 + 4u * lengths[lane + 2], end3 = end2 + 4u * lengths[lane + 3];
 		uint64_t p0 = begin, p1 = end0, p2 = end1, p3 = end2;
 
+		zipc_prefetch(soon, lane * (ZIPC_BLOCK / 2 / ZIPC_LANES), 4 * (ZIPC_BLOCK / 2 / ZIPC_LANES));
 		for (unsigned q = 0; q < 8; q++) {
 			size_t unit = (size_t)(q * ZIPC_LANES + lane) * units;
 
