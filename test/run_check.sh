@@ -143,18 +143,15 @@ build_all
 say "Testing (logs in $steps_dir)"
 can_isolate || note "cannot make namespaces here: tests share ports and processes with the machine"
 static_steps
-if [ $with_21 = yes ]; then
-	fabtests_steps
-	stack_steps check-2.1 2.1
-else
-	step_skip libfabric-2.1 "--no-libfabric-2.1"
-fi
-stack_steps check 1.17
-stack_steps check-sanitizers 1.17
+[ $with_21 = yes ] || step_skip libfabric-2.1 "--no-libfabric-2.1"
+fabtests_steps
+unit_steps
+fuzz_steps
 if is_built check; then
 	step_later "pingpong" 300 "$zip_top/test/run_pingpong.sh" "$(build_dir check)/.libs"
 fi
-unit_steps
-fuzz_steps
+[ $with_21 = no ] || stack_steps check-2.1 2.1
+stack_steps check 1.17
+stack_steps check-sanitizers 1.17
 steps_wait
 steps_end
