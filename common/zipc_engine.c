@@ -172,6 +172,7 @@ void zipc_ctl_send(struct zipc_engine *engine, struct zipc_ctl *ctl, struct zipc
 {
 	ctl->op.kind = ZIPC_OP_CONTROL;
 	ctl->peer = peer;
+	ctl->epoch = peer->epoch;
 	ctl->msg = msg;
 	ctl->len = (uint32_t)len;
 	ctl->done = done;
@@ -183,11 +184,12 @@ void zipc_ctl_send(struct zipc_engine *engine, struct zipc_ctl *ctl, struct zipc
 static void zipc_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status)
 {
 	struct zipc_peer *peer = ctl->peer;
+	uint64_t epoch = ctl->epoch;
 
 	ctl->busy = 0;
 	engine->ctl_pending--;
 	ctl->done(engine, ctl, status);
-	if (status)
+	if (status && epoch == peer->epoch) /* else it was for the one before a restart */
 		zipc_peer_lose(peer, ZIPC_ERR_NET);
 }
 
@@ -302,6 +304,8 @@ void zipc_engine_control(struct zipc_engine *engine, const void *msg, size_t len
 		return;
 	}
 	peer->heard_ms = zipc_now_ms();
+	if (peer->state == ZIPC_PEER_LOST)
+		return; /* what it says is about transfers that have ended; a hello brings it back */
 	zipc_control_dispatch(engine, peer, hdr.type, msg);
 }
 

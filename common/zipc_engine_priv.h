@@ -12,6 +12,8 @@
 #define ZIPC_PEERS_MAX (1u << 20)
 #define ZIPC_RECV_WINDOW 8u         /* chunks of one transfer that are granted and have not arrived */
 #define ZIPC_PING_MS 1000           /* silence after which a peer with transfers under way is pinged */
+#define ZIPC_DEAD_MS 10000          /* a peer on another machine whose ping is refused for so long is gone */
+#define ZIPC_RETIRED 64u            /* ids of restarted peers that are remembered */
 #define ZIPC_RATIO_WORTH 0.95f      /* a predicted ratio above this is not worth a transfer */
 
 enum zipc_op_kind { ZIPC_OP_CONTROL, ZIPC_OP_BULK_SEND, ZIPC_OP_BULK_RECV };
@@ -21,6 +23,7 @@ struct zipc_ctl {
 	struct zipc_op op;     /* first: an op of kind CONTROL is its ctl */
 	struct zipc_list link;
 	struct zipc_peer *peer;
+	uint64_t epoch;        /* the peer's when this was queued */
 	const void *msg;
 	uint32_t len;
 	uint8_t busy;
@@ -34,6 +37,7 @@ struct zipc_slot {
 	struct zipc_pool *pool;
 	void *buf;
 	void *xfer;            /* zipc_send or zipc_recv; NULL once it is gone (then the slot only waits for the network) */
+	uint32_t *held;        /* the peer's count of slots, this one included */
 	uint32_t chunk;
 	size_t bytes;
 };
@@ -76,12 +80,16 @@ struct zipc_peer {
 	zipc_addr_t handle;
 	uint8_t has_handle, hello_again, host_known, self, forgotten, abort_all;
 	uint32_t pid;
+	uint64_t born;         /* when the process `pid` started, 0 when that is not known */
 	uint32_t flags, dtypes, codecs, max_chunk;
 	uint32_t nsends;       /* outbound transfers */
 	uint32_t nrecvs;       /* inbound ones, unmatched and done-but-not-announced included */
+	uint32_t send_slots, recv_slots; /* staging that its transfers hold */
 	struct zipc_list sends, recvs; /* recvs: in order of arrival */
+	struct zipc_list want;       /* matched recvs with chunks to be granted, oldest match first */
+	struct zipc_list want_link;  /* engine->recv_want while it has such */
 	struct zipc_ctl hello, ping, abort;
-	uint64_t heard_ms, ping_ms;
+	uint64_t heard_ms, checked_ms, ping_ms; /* ping_ms: when the last ping was queued */
 	struct zipc_rates rates[ZIPC_SIZE_CLASSES];
 	unsigned blocked;      /* number of the flush pass in which it refused a message */
 	uint16_t main_len, comp_len;
@@ -108,11 +116,13 @@ struct zipc_send {
 	uint32_t credit;        /* chunks the receiver has asked for */
 	uint32_t next;          /* next chunk to encode */
 	uint32_t in_flight;     /* slots with the network */
+	struct zipc_slot *staged; /* chunk `next`, encoded already and refused by the network */
 	uint32_t receiver_xfer;
 	enum zipc_mode mode;
 	uint64_t start_ns;      /* first credit */
 	unsigned start_sharing; /* transfers under way then */
 	uint8_t over;           /* fin came, or the peer is lost: nothing more to send */
+	uint8_t measured;       /* the policy was told how long it took */
 	int status;
 	void *cookie;
 	struct zipc_ctl ctl;
@@ -122,12 +132,13 @@ struct zipc_send {
 
 struct zipc_recv {
 	struct zipc_list link;  /* peer->recvs */
-	struct zipc_list want;  /* engine->recv_want while chunks remain to be granted */
-	struct zipc_recv *hash; /* chain by (peer, sender_xfer) */
+	struct zipc_list want;  /* peer->want while chunks remain to be granted */
+	struct zipc_recv *hash; /* chain by (epoch, sender_xfer) */
+	uint64_t epoch;         /* the peer's id when it came: it outlives a restart of the peer while it is claimed */
 	struct zipc_engine *engine;
 	struct zipc_peer *peer;
-	uint32_t id, sender_xfer;
-	uint8_t rts_seen, matched, claimed, done, fin_sent, discard;
+	uint32_t id, sender_xfer, flags;
+	uint8_t rts_seen, matched, claimed, done, fin_sent, discard, aborted;
 	struct iovec iov[ZIPC_IOV_MAX];
 	uint32_t niov, chunk;
 	uint64_t nbytes, tag, keep; /* keep: bytes that fit the buffers */
@@ -155,7 +166,8 @@ struct zipc_engine {
 	void *ctx;
 	uint64_t epoch, host;
 	struct zipc_pool send_pool, recv_pool;
-	struct zipc_list peers, ctl_queue, send_ready, recv_want, decode_queue;
+	struct zipc_list peers, ctl_queue, send_ready, decode_queue;
+	struct zipc_list recv_want; /* peers; they take turns */
 	struct zipc_peer *by_addr[ZIPC_HASH], *by_epoch[ZIPC_HASH];
 	struct zipc_recv *by_xfer[ZIPC_HASH];
 	struct zipc_list free_sends;
@@ -167,9 +179,10 @@ struct zipc_engine {
 	unsigned ctl_pending;
 	unsigned npeers;
 	uint64_t watch_ms;
+	uint64_t retired[ZIPC_RETIRED]; /* ring of ids that peers had before a restart */
+	unsigned nretired;
 	struct zipc_stats stats;
 };
-
 
 void zipc_log(struct zipc_engine *engine, enum zipc_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -189,14 +202,20 @@ void zipc_policy_lost(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mo
 
 int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind);
 void zipc_pool_close(struct zipc_pool *pool);
-struct zipc_slot *zipc_pool_get(struct zipc_pool *pool);
+/*
+ * A slot for a peer that holds *held of them, or NULL. A peer never takes the last slots of a pool from the others: it may
+ * hold as many as are left over, so that one that stands still cannot stop the rest.
+ */
+struct zipc_slot *zipc_pool_get(struct zipc_pool *pool, uint32_t *held);
 void zipc_pool_put(struct zipc_slot *slot);
 
 void zipc_peer_hello(struct zipc_engine *engine, const struct zipc_hello_v1 *hello, const uint8_t *addrs);
 struct zipc_peer *zipc_peer_by_epoch(struct zipc_engine *engine, uint64_t epoch);
 /* Ends every transfer with the peer: it died, restarted, or broke the protocol. */
 void zipc_peer_lose(struct zipc_peer *peer, int status);
-/* Tells the peer that a transfer it sends credits for (or, with scope 0, all of them) is not there. */
+/* 1 if a peer that was restarted had this id. */
+int zipc_peer_retired(const struct zipc_engine *engine, uint64_t epoch);
+/* Tells the peer that a transfer it sends credits for (or, with scope 0, all of them) is not there. May lose the peer. */
 void zipc_peer_abort(struct zipc_peer *peer, uint32_t sender_xfer, uint32_t scope);
 void zipc_peer_watch(struct zipc_engine *engine);
 void zipc_peers_close(struct zipc_engine *engine);
@@ -212,6 +231,8 @@ void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const str
 void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_abort_v1 *msg);
 void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int status, size_t bytes);
 void zipc_recv_fail(struct zipc_recv *recv, int status);
+/* The peer is lost: the transfer ends, and if no application knows of it, goes. */
+void zipc_recv_lost(struct zipc_recv *recv, int status);
 int zipc_recv_step(struct zipc_engine *engine); /* decode one chunk; 1 if it did */
 void zipc_recv_grant(struct zipc_engine *engine);
 void zipc_recv_close(struct zipc_recv *recv);

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,6 +63,8 @@ static struct zipc_peer *zipc_peer_create(struct zipc_engine *engine, const void
 	memcpy(peer->main_addr, main_addr, main_len);
 	zipc_list_init(&peer->sends);
 	zipc_list_init(&peer->recvs);
+	zipc_list_init(&peer->want);
+	zipc_list_init(&peer->want_link);
 	zipc_list_append(&engine->peers, &peer->link);
 	engine->npeers++;
 	peer->by_addr = *bucket;
@@ -171,10 +174,49 @@ static void zipc_peer_set_epoch(struct zipc_peer *peer, uint64_t epoch)
 		while (*link != peer)
 			link = &(*link)->by_epoch;
 		*link = peer->by_epoch;
+		engine->retired[engine->nretired++ % ZIPC_RETIRED] = peer->epoch;
 	}
 	peer->epoch = epoch;
 	peer->by_epoch = engine->by_epoch[epoch % ZIPC_HASH];
 	engine->by_epoch[epoch % ZIPC_HASH] = peer;
+}
+
+int zipc_peer_retired(const struct zipc_engine *engine, uint64_t epoch)
+{
+	unsigned i;
+
+	for (i = 0; i < ZIPC_RETIRED; i++)
+		if (epoch && engine->retired[i] == epoch)
+			return 1;
+	return 0;
+}
+
+/*
+ * When a process of this machine started, in clock ticks; 0 if it is not there any more. One that has ended and that nobody
+ * has waited for has a number still, and a number can be given to another process.
+ */
+static uint64_t zipc_process_born(uint32_t pid)
+{
+	char path[32], text[512], state = 'Z';
+	unsigned long long born = 0;
+	const char *rest;
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "r");
+	if (!file)
+		return 0;
+	n = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[n] = 0;
+	/* The name before the state may hold anything. */
+	rest = strrchr(text, ')');
+	if (!rest ||
+	    sscanf(rest, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &born) != 2 ||
+	    state == 'Z' || state == 'X')
+		return 0;
+	return born;
 }
 
 /* The hello's fields that transfers rely on: what is missing or impossible makes a peer that gets plain messages. */
@@ -186,10 +228,16 @@ static int zipc_hello_usable(const struct zipc_hello_v1 *hello)
 void zipc_peer_hello(struct zipc_engine *engine, const struct zipc_hello_v1 *hello, const uint8_t *addrs)
 {
 	struct zipc_peer *peer = zipc_peer_find(engine, addrs, hello->main_len);
+	struct zipc_peer *namesake = zipc_peer_by_epoch(engine, hello->hdr.sender);
 	int first;
 
 	if (!zipc_hello_usable(hello)) {
 		zipc_log(engine, ZIPC_LOG_WARN, "hello dropped: chunk %u, codecs %#x", hello->max_chunk, hello->codecs);
+		return;
+	}
+	if (namesake && namesake != peer) {
+		zipc_log(engine, ZIPC_LOG_WARN, "hello dropped: another peer has the id %llx",
+			 (unsigned long long)hello->hdr.sender);
 		return;
 	}
 	if (!peer)
@@ -212,6 +260,7 @@ void zipc_peer_hello(struct zipc_engine *engine, const struct zipc_hello_v1 *hel
 	peer->max_chunk = hello->max_chunk;
 	peer->host_known = hello->host && hello->host == engine->host;
 	peer->pid = hello->pid;
+	peer->born = peer->host_known && peer->pid ? zipc_process_born(peer->pid) : 0;
 	peer->heard_ms = zipc_now_ms();
 	if (hello->echo == engine->epoch)
 		peer->state = ZIPC_PEER_READY;
@@ -234,8 +283,10 @@ void zipc_peer_abort(struct zipc_peer *peer, uint32_t sender_xfer, uint32_t scop
 {
 	struct zipc_abort_v1 *msg = &peer->abort_msg;
 
-	if (peer->abort.busy) {
+	if (peer->abort.busy) { /* one at a time: a second one ends everything, on both sides */
 		peer->abort_all = 1;
+		if (scope)
+			zipc_peer_lose(peer, ZIPC_ERR_PROTO);
 		return;
 	}
 	peer->abort_all = 0;
@@ -247,19 +298,20 @@ void zipc_peer_abort(struct zipc_peer *peer, uint32_t sender_xfer, uint32_t scop
 
 void zipc_peer_lose(struct zipc_peer *peer, int status)
 {
+	/* Only once, and not to a peer that is another one by now. */
+	int tell = peer->state != ZIPC_PEER_LOST && peer->epoch && status != ZIPC_ERR_PEER;
 	struct zipc_list *entry, *next;
 
-	/* Only once, and not to a peer that is another one by now. */
-	if (peer->state != ZIPC_PEER_LOST && peer->epoch && status != ZIPC_ERR_PEER)
-		zipc_peer_abort(peer, 0, 0);
 	peer->state = ZIPC_PEER_LOST;
+	if (tell)
+		zipc_peer_abort(peer, 0, 0);
 	for (entry = peer->sends.next; entry != &peer->sends; entry = next) {
 		next = entry->next;
 		zipc_send_fail(zipc_container(entry, struct zipc_send, link), status);
 	}
 	for (entry = peer->recvs.next; entry != &peer->recvs; entry = next) {
 		next = entry->next;
-		zipc_recv_fail(zipc_container(entry, struct zipc_recv, link), status);
+		zipc_recv_lost(zipc_container(entry, struct zipc_recv, link), status);
 	}
 }
 
@@ -270,22 +322,39 @@ static void zipc_ping_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int
 	(void)status; /* zipc_ctl_done loses the peer when it failed */
 }
 
+/* A core over shared memory does not tell that a process is gone. */
+static int zipc_peer_gone(const struct zipc_peer *peer)
+{
+	if (!peer->host_known || !peer->pid)
+		return 0;
+	if (kill((pid_t)peer->pid, 0) && errno == ESRCH)
+		return 1;
+	return peer->born && zipc_process_born(peer->pid) != peer->born;
+}
+
 static void zipc_peer_check(struct zipc_peer *peer, uint64_t now)
 {
 	struct zipc_engine *engine = peer->engine;
 
 	if (peer->state == ZIPC_PEER_LOST || !zipc_peer_active(peer) || now - peer->heard_ms < ZIPC_PING_MS ||
-	    now - peer->ping_ms < ZIPC_PING_MS)
+	    now - peer->checked_ms < ZIPC_PING_MS)
 		return;
-	peer->ping_ms = now;
-	/* A core over shared memory does not tell that a process is gone. */
-	if (peer->host_known && peer->pid && kill((pid_t)peer->pid, 0) && errno == ESRCH) {
+	peer->checked_ms = now;
+	if (zipc_peer_gone(peer)) {
 		zipc_log(engine, ZIPC_LOG_WARN, "peer process %u is gone", peer->pid);
 		zipc_peer_lose(peer, ZIPC_ERR_NET);
 		return;
 	}
-	if (peer->ping.busy)
+	if (peer->ping.busy) {
+		/* Still with us: a core that connects again and again to a dead machine says AGAIN for ever. */
+		if (!peer->born && !zipc_list_empty(&peer->ping.link) && now - peer->ping_ms > ZIPC_DEAD_MS &&
+		    now - peer->heard_ms > ZIPC_DEAD_MS) {
+			zipc_log(engine, ZIPC_LOG_WARN, "peer does not take messages any more");
+			zipc_peer_lose(peer, ZIPC_ERR_NET);
+		}
 		return;
+	}
+	peer->ping_ms = now;
 	zipc_ctl_header(engine, &peer->ping_msg, ZIPC_CTL_PING, sizeof(peer->ping_msg));
 	zipc_ctl_send(engine, &peer->ping, peer, &peer->ping_msg, sizeof(peer->ping_msg), zipc_ping_done);
 }

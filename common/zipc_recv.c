@@ -12,25 +12,25 @@
 
 #include "zipc_engine_priv.h"
 
-static struct zipc_recv **zipc_recv_bucket(struct zipc_engine *engine, const struct zipc_peer *peer, uint32_t sender_xfer)
+static struct zipc_recv **zipc_recv_bucket(struct zipc_engine *engine, uint64_t epoch, uint32_t sender_xfer)
 {
-	uint64_t h = (peer->epoch ^ sender_xfer) * 0x9e3779b97f4a7c15u;
+	uint64_t h = (epoch ^ sender_xfer) * 0x9e3779b97f4a7c15u;
 
 	return &engine->by_xfer[(h >> 32) % ZIPC_HASH];
 }
 
-static struct zipc_recv *zipc_recv_lookup(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t sender_xfer)
+static struct zipc_recv *zipc_recv_lookup(struct zipc_engine *engine, uint64_t epoch, uint32_t sender_xfer)
 {
-	struct zipc_recv *recv = *zipc_recv_bucket(engine, peer, sender_xfer);
+	struct zipc_recv *recv = *zipc_recv_bucket(engine, epoch, sender_xfer);
 
-	while (recv && (recv->peer != peer || recv->sender_xfer != sender_xfer))
+	while (recv && (recv->epoch != epoch || recv->sender_xfer != sender_xfer))
 		recv = recv->hash;
 	return recv;
 }
 
 static struct zipc_recv *zipc_recv_create(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t sender_xfer)
 {
-	struct zipc_recv **bucket = zipc_recv_bucket(engine, peer, sender_xfer);
+	struct zipc_recv **bucket = zipc_recv_bucket(engine, peer->epoch, sender_xfer);
 	struct zipc_recv *recv;
 
 	if (peer->nrecvs >= ZIPC_RECVS_PER_PEER)
@@ -40,6 +40,7 @@ static struct zipc_recv *zipc_recv_create(struct zipc_engine *engine, struct zip
 		return NULL;
 	recv->engine = engine;
 	recv->peer = peer;
+	recv->epoch = peer->epoch;
 	recv->sender_xfer = sender_xfer;
 	recv->id = engine->next_recv_id++;
 	zipc_list_init(&recv->want);
@@ -51,15 +52,32 @@ static struct zipc_recv *zipc_recv_create(struct zipc_engine *engine, struct zip
 	return recv;
 }
 
+/* No more chunks are to be granted. */
+static void zipc_recv_unwant(struct zipc_recv *recv)
+{
+	zipc_list_remove(&recv->want);
+	if (zipc_list_empty(&recv->peer->want))
+		zipc_list_remove(&recv->peer->want_link);
+}
+
+static void zipc_recv_want(struct zipc_recv *recv)
+{
+	struct zipc_peer *peer = recv->peer;
+
+	zipc_list_append(&peer->want, &recv->want);
+	if (zipc_list_empty(&peer->want_link))
+		zipc_list_append(&recv->engine->recv_want, &peer->want_link);
+}
+
 /* Frees the record; its links must be gone or about to go. */
 void zipc_recv_close(struct zipc_recv *recv)
 {
-	struct zipc_recv **link = zipc_recv_bucket(recv->engine, recv->peer, recv->sender_xfer);
+	struct zipc_recv **link = zipc_recv_bucket(recv->engine, recv->epoch, recv->sender_xfer);
 
 	while (*link != recv)
 		link = &(*link)->hash;
 	*link = recv->hash;
-	zipc_list_remove(&recv->want);
+	zipc_recv_unwant(recv);
 	zipc_list_remove(&recv->link);
 	recv->peer->nrecvs--;
 	recv->engine->active--;
@@ -80,9 +98,10 @@ static void zipc_recv_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl,
 	struct zipc_recv *recv = zipc_container(ctl, struct zipc_recv, ctl);
 
 	(void)engine;
-	if (status)
-		return; /* the peer is being lost */
-	zipc_recv_announce(recv);
+	if (status) /* the peer is lost, or was lost before */
+		zipc_recv_settle(recv);
+	else
+		zipc_recv_announce(recv);
 }
 
 /* Says to the sender what it does not know yet: one message at a time, the latest state in it. */
@@ -124,7 +143,7 @@ static void zipc_recv_finish(struct zipc_recv *recv, int status)
 		return;
 	recv->done = 1;
 	recv->status = status;
-	zipc_list_remove(&recv->want);
+	zipc_recv_unwant(recv);
 	if (status && status != ZIPC_ERR_TRUNC)
 		engine->stats.errors++;
 	if (!recv->discard)
@@ -153,7 +172,7 @@ int zipc_is_placeholder(struct zipc_engine *engine, const void *msg, size_t len)
 	if (!zipc_looks_like_placeholder(msg, len))
 		return 0;
 	memcpy(&ph, msg, sizeof(ph));
-	return zipc_peer_by_epoch(engine, ph.sender) != NULL;
+	return zipc_peer_by_epoch(engine, ph.sender) || zipc_peer_retired(engine, ph.sender);
 }
 
 /* Returns the name of the first field that cannot be, or NULL. */
@@ -184,6 +203,21 @@ static size_t zipc_iov_total(const struct iovec *iov, size_t niov)
 	return total;
 }
 
+/* What a control record and a placeholder say about the same transfer. */
+static int zipc_recv_agrees(const struct zipc_recv *recv, uint64_t nbytes, uint32_t chunk, uint64_t tag, uint32_t flags)
+{
+	return recv->nbytes == nbytes && recv->chunk == chunk && recv->tag == tag && recv->flags == flags;
+}
+
+/* Ends a transfer that no receive was matched with. */
+static void zipc_recv_refuse(struct zipc_recv *recv, int status)
+{
+	recv->matched = 1;
+	recv->discard = 1;
+	recv->keep = 0;
+	zipc_recv_finish(recv, status);
+}
+
 /* Finds or makes the record that a placeholder speaks of. */
 static int zipc_recv_open(struct zipc_engine *engine, const void *placeholder, struct zipc_recv **recv_p)
 {
@@ -193,17 +227,22 @@ static int zipc_recv_open(struct zipc_engine *engine, const void *placeholder, s
 	const char *fault;
 
 	memcpy(&ph, placeholder, sizeof(ph));
+	recv = zipc_recv_lookup(engine, ph.sender, ph.sender_xfer);
 	peer = zipc_peer_by_epoch(engine, ph.sender);
-	if (!peer)
+	if (!peer) { /* its sender was restarted since */
+		if (recv)
+			zipc_recv_close(recv);
 		return ZIPC_ERR_PEER;
+	}
 	fault = zipc_placeholder_fault(engine, &ph);
 	if (fault) {
 		zipc_log(engine, ZIPC_LOG_WARN, "placeholder with a bad field: %s", fault);
 		return ZIPC_ERR_PROTO;
 	}
-	recv = zipc_recv_lookup(engine, peer, ph.sender_xfer);
-	if (recv && (recv->matched || recv->nbytes != ph.nbytes || recv->chunk != ph.chunk || recv->tag != ph.tag)) {
+	if (recv && (recv->matched || !zipc_recv_agrees(recv, ph.nbytes, ph.chunk, ph.tag, ph.flags))) {
 		zipc_log(engine, ZIPC_LOG_WARN, "placeholder of transfer %#x does not fit its control record", ph.sender_xfer);
+		if (!recv->matched)
+			zipc_recv_refuse(recv, ZIPC_ERR_PROTO);
 		return ZIPC_ERR_PROTO;
 	}
 	if (!recv)
@@ -217,6 +256,7 @@ static int zipc_recv_open(struct zipc_engine *engine, const void *placeholder, s
 	recv->nbytes = ph.nbytes;
 	recv->chunk = ph.chunk;
 	recv->tag = ph.tag;
+	recv->flags = ph.flags;
 	recv->matched = 1;
 	*recv_p = recv;
 	return 0;
@@ -239,20 +279,27 @@ int zipc_recv_match(struct zipc_engine *engine, const void *placeholder, const s
 	recv->nwant = (uint32_t)((recv->keep + recv->chunk - 1) / recv->chunk);
 	recv->cookie = cookie;
 	if (recv->peer->state == ZIPC_PEER_LOST)
+		zipc_recv_lost(recv, ZIPC_ERR_PEER);
+	else if (recv->aborted)
 		zipc_recv_fail(recv, ZIPC_ERR_PEER);
 	else if (!recv->nwant)
 		zipc_recv_complete(recv);
 	else
-		zipc_list_append(&engine->recv_want, &recv->want);
+		zipc_recv_want(recv);
 	return 0;
 }
 
 void zipc_recv_drop(struct zipc_recv *recv)
 {
-	recv->matched = 1;
-	recv->discard = 1;
-	recv->keep = 0;
-	zipc_recv_complete(recv);
+	if (recv->peer->state == ZIPC_PEER_LOST) { /* nobody is left to tell */
+		zipc_recv_close(recv);
+		return;
+	}
+	if (!recv->aborted) {
+		recv->engine->stats.recvs++;
+		recv->engine->stats.recv_bytes += recv->nbytes;
+	}
+	zipc_recv_refuse(recv, recv->aborted ? ZIPC_ERR_PEER : 0);
 }
 
 int zipc_recv_discard(struct zipc_engine *engine, const void *placeholder)
@@ -267,9 +314,11 @@ int zipc_recv_discard(struct zipc_engine *engine, const void *placeholder)
 
 void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_rts_v1 *msg)
 {
-	struct zipc_recv *recv = zipc_recv_lookup(engine, peer, msg->sender_xfer);
-	struct zipc_placeholder_v1 ph = {.version = ZIPC_WIRE_VERSION, .chunk = msg->chunk, .nbytes = msg->nbytes};
-	const char *fault = zipc_placeholder_fault(engine, &ph);
+	struct zipc_recv *recv = zipc_recv_lookup(engine, peer->epoch, msg->sender_xfer);
+	struct zipc_placeholder_v1 ph = {
+		.version = ZIPC_WIRE_VERSION, .chunk = msg->chunk, .nbytes = msg->nbytes, .flags = (uint8_t)msg->flags,
+	};
+	const char *fault = msg->flags > UINT8_MAX ? "flags" : msg->zero ? "zero" : zipc_placeholder_fault(engine, &ph);
 
 	if (fault || (recv && recv->rts_seen)) {
 		zipc_log(engine, ZIPC_LOG_WARN, "request to send ignored: transfer %#x, %s", msg->sender_xfer,
@@ -278,7 +327,15 @@ void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const str
 	}
 	if (recv) { /* its placeholder was faster */
 		recv->rts_seen = 1;
-		zipc_recv_settle(recv);
+		if (zipc_recv_agrees(recv, msg->nbytes, msg->chunk, msg->tag, msg->flags)) {
+			zipc_recv_settle(recv);
+			return;
+		}
+		zipc_log(engine, ZIPC_LOG_WARN, "request to send of transfer %#x does not fit its placeholder", msg->sender_xfer);
+		if (recv->done)
+			zipc_recv_settle(recv);
+		else
+			zipc_recv_fail(recv, ZIPC_ERR_PROTO);
 		return;
 	}
 	recv = zipc_recv_create(engine, peer, msg->sender_xfer);
@@ -290,6 +347,7 @@ void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const str
 	recv->nbytes = msg->nbytes;
 	recv->chunk = msg->chunk;
 	recv->tag = msg->tag;
+	recv->flags = msg->flags;
 }
 
 static struct zipc_recv *zipc_recv_oldest(struct zipc_peer *peer, uint64_t tag)
@@ -299,7 +357,7 @@ static struct zipc_recv *zipc_recv_oldest(struct zipc_peer *peer, uint64_t tag)
 	for (entry = peer->recvs.next; entry != &peer->recvs; entry = entry->next) {
 		struct zipc_recv *recv = zipc_container(entry, struct zipc_recv, link);
 
-		if (!recv->matched && !recv->claimed && recv->rts_seen && recv->tag == tag)
+		if (!recv->matched && !recv->claimed && !recv->aborted && recv->rts_seen && recv->tag == tag)
 			return recv;
 	}
 	return NULL;
@@ -321,49 +379,78 @@ struct zipc_recv *zipc_recv_peek(struct zipc_engine *engine, uint64_t tag, int c
 
 /* ---- chunks */
 
-/* Posts receives for further chunks of one transfer; 0 when slots or the network are exhausted. */
-static int zipc_recv_grant_one(struct zipc_engine *engine, struct zipc_recv *recv)
+/* How granting went on. */
+enum zipc_grant {
+	ZIPC_GRANT_NEXT, /* all that this transfer may have for now: on to the next one */
+	ZIPC_GRANT_PEER, /* nothing more for this peer */
+	ZIPC_GRANT_LOST, /* the peer is lost, the transfer gone */
+};
+
+/* Posts receives for further chunks of one transfer. */
+static enum zipc_grant zipc_recv_grant_one(struct zipc_engine *engine, struct zipc_recv *recv)
 {
+	struct zipc_peer *peer = recv->peer;
+
 	while (recv->granted < recv->nwant && recv->in_flight < ZIPC_RECV_WINDOW) {
-		struct zipc_slot *slot = zipc_pool_get(&engine->recv_pool);
+		struct zipc_slot *slot = zipc_pool_get(&engine->recv_pool, &peer->recv_slots);
 		int ret;
 
 		if (!slot)
-			return 0;
+			return ZIPC_GRANT_PEER;
 		slot->xfer = recv;
 		slot->chunk = recv->granted;
-		ret = engine->net_ops->recv_bulk(engine->net, recv->peer->handle, zipc_bulk_tag(recv->id, recv->granted),
-						 slot->buf, slot->pool->slot_bytes, &slot->op);
-		if (ret) {
-			zipc_pool_put(slot);
-			if (ret != ZIPC_ERR_AGAIN)
-				zipc_recv_fail(recv, ret);
-			return 0;
+		ret = engine->net_ops->recv_bulk(engine->net, peer->handle, zipc_bulk_tag(recv->id, recv->granted), slot->buf,
+						 slot->pool->slot_bytes, &slot->op);
+		if (!ret) {
+			recv->granted++;
+			recv->in_flight++;
+			continue;
 		}
-		recv->granted++;
-		recv->in_flight++;
+		zipc_pool_put(slot);
+		if (ret == ZIPC_ERR_AGAIN)
+			return ZIPC_GRANT_PEER;
+		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x: chunk %u cannot be received: %s", recv->sender_xfer,
+			 recv->granted, zipc_strerror(ret));
+		zipc_peer_lose(peer, ret);
+		return ZIPC_GRANT_LOST;
 	}
-	return 1;
+	return ZIPC_GRANT_NEXT;
 }
 
-void zipc_recv_grant(struct zipc_engine *engine)
+/* Oldest match first. */
+static void zipc_recv_grant_peer(struct zipc_engine *engine, struct zipc_peer *peer)
 {
+	enum zipc_grant how = ZIPC_GRANT_NEXT;
 	struct zipc_list *entry, *next;
 
-	for (entry = engine->recv_want.next; entry != &engine->recv_want; entry = next) {
+	for (entry = peer->want.next; entry != &peer->want && how == ZIPC_GRANT_NEXT; entry = next) {
 		struct zipc_recv *recv = zipc_container(entry, struct zipc_recv, want);
-		int more = zipc_recv_grant_one(engine, recv);
 
 		next = entry->next;
-		if (recv->done)
-			return; /* it failed, and the list changed */
+		how = zipc_recv_grant_one(engine, recv);
+		if (how == ZIPC_GRANT_LOST)
+			return;
+		if (recv->granted == recv->nwant)
+			zipc_recv_unwant(recv);
 		if (recv->granted > recv->announced)
 			zipc_recv_announce(recv);
-		if (recv->granted == recv->nwant)
-			zipc_list_remove(&recv->want);
-		if (!more)
-			return;
 	}
+}
+
+/* Peers take turns, so that one with many transfers does not keep the slots from the others. */
+void zipc_recv_grant(struct zipc_engine *engine)
+{
+	struct zipc_list *last = engine->recv_want.prev, *entry;
+
+	if (zipc_list_empty(&engine->recv_want))
+		return;
+	do {
+		if (engine->recv_pool.in_use == engine->recv_pool.count)
+			return;
+		entry = zipc_list_pop(&engine->recv_want);
+		zipc_list_append(&engine->recv_want, entry);
+		zipc_recv_grant_peer(engine, zipc_container(entry, struct zipc_peer, want_link));
+	} while (entry != last && !zipc_list_empty(&engine->recv_want));
 }
 
 void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int status, size_t bytes)
@@ -388,19 +475,13 @@ void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int
 	zipc_list_append(&engine->decode_queue, &slot->link);
 }
 
-/* Ends the transfer now, and tells the sender once nothing is in flight. */
-void zipc_recv_fail(struct zipc_recv *recv, int status)
+/* Nothing more comes: chunks that wait for decoding are dropped, and posted receives taken back. */
+static void zipc_recv_cancel(struct zipc_recv *recv)
 {
 	struct zipc_engine *engine = recv->engine;
-	int lost = recv->peer->state == ZIPC_PEER_LOST;
 	size_t i;
 
-	if (lost && recv->ctl.busy && !zipc_list_empty(&recv->ctl.link)) {
-		zipc_list_remove(&recv->ctl.link);
-		recv->ctl.busy = 0;
-		engine->ctl_pending--;
-	}
-	for (i = 0; lost && i < engine->recv_pool.count; i++) {
+	for (i = 0; recv->in_flight && i < engine->recv_pool.count; i++) {
 		struct zipc_slot *slot = &engine->recv_pool.slots[i];
 
 		if (slot->xfer != recv)
@@ -414,17 +495,35 @@ void zipc_recv_fail(struct zipc_recv *recv, int status)
 			engine->net_ops->cancel_recv(engine->net, &slot->op);
 		}
 	}
-	if (lost) { /* nobody is left to tell */
-		recv->fin_sent = 1;
-		recv->rts_seen = 1;
+}
+
+/* Ends the transfer now, and tells the sender once nothing is in flight. */
+void zipc_recv_fail(struct zipc_recv *recv, int status)
+{
+	if (recv->matched && !recv->done)
+		zipc_recv_finish(recv, status);
+}
+
+void zipc_recv_lost(struct zipc_recv *recv, int status)
+{
+	if (recv->ctl.busy && !zipc_list_empty(&recv->ctl.link)) {
+		zipc_list_remove(&recv->ctl.link);
+		recv->ctl.busy = 0;
+		recv->engine->ctl_pending--;
 	}
-	if (!recv->matched || recv->done) {
-		if (lost && recv->matched)
-			zipc_recv_settle(recv);
-		/* an unmatched one stays: its placeholder may still be matched, and fails then */
-		return;
+	zipc_recv_cancel(recv);
+	/* Nobody is left to tell. */
+	recv->fin_sent = 1;
+	recv->rts_seen = 1;
+	if (!recv->matched) {
+		/* Its placeholder makes a new record, should it still be matched. The application may hold on to a claimed one. */
+		if (!recv->claimed)
+			zipc_recv_close(recv);
+	} else if (!recv->done) {
+		zipc_recv_finish(recv, status);
+	} else {
+		zipc_recv_settle(recv);
 	}
-	zipc_recv_finish(recv, status);
 }
 
 void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_abort_v1 *msg)
@@ -436,9 +535,17 @@ void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const s
 		zipc_peer_lose(peer, ZIPC_ERR_PEER);
 		return;
 	}
-	recv = zipc_recv_lookup(engine, peer, msg->sender_xfer);
-	if (!recv || recv->done)
-		zipc_log(engine, ZIPC_LOG_WARN, "abort ignored: no transfer %#x", msg->sender_xfer);
+	recv = zipc_recv_lookup(engine, peer->epoch, msg->sender_xfer);
+	if (!recv) {
+		zipc_log(engine, ZIPC_LOG_INFO, "abort ignored: no transfer %#x", msg->sender_xfer);
+		return;
+	}
+	zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x was given up by its sender", msg->sender_xfer);
+	/* A request to send that did not come before this does not come any more. */
+	recv->rts_seen = recv->aborted = 1;
+	zipc_recv_cancel(recv);
+	if (recv->matched && recv->done)
+		zipc_recv_announce(recv);
 	else
 		zipc_recv_fail(recv, ZIPC_ERR_PEER);
 }

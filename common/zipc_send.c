@@ -67,12 +67,21 @@ static struct zipc_send *zipc_send_alloc(struct zipc_engine *engine)
 	return send;
 }
 
+/* Gives back the slot of a chunk that was encoded and will not be sent. */
+static void zipc_send_unstage(struct zipc_send *send)
+{
+	if (send->staged)
+		zipc_pool_put(send->staged);
+	send->staged = NULL;
+}
+
 static void zipc_send_release(struct zipc_send *send)
 {
 	struct zipc_peer *peer = send->peer;
 
-	if (!send->start_ns || send->status)
+	if (!send->measured)
 		zipc_policy_lost(peer, send->nbytes, send->mode);
+	zipc_send_unstage(send);
 	zipc_list_remove(&send->ready);
 	zipc_list_remove(&send->link);
 	peer->nsends--;
@@ -133,6 +142,12 @@ static int zipc_send_worth(struct zipc_engine *engine, const struct iovec *iov, 
 	return sample.dtype != ZIPC_DTYPE_RAW && ratio <= ZIPC_RATIO_WORTH;
 }
 
+/* 1 if the peer has said that it can decode the frames that this dtype gives. */
+static int zipc_peer_decodes(const struct zipc_engine *engine, const struct zipc_peer *peer, enum zipc_dtype dtype)
+{
+	return dtype == ZIPC_DTYPE_RAW || ((peer->dtypes >> dtype & 1) && (peer->codecs >> engine->attr.codec & 1));
+}
+
 /* 0: a transfer; 1: raw, and counted. */
 static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
 			    size_t nbytes, unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode)
@@ -154,6 +169,8 @@ static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, 
 	else if (nbytes >= ZIPC_MIN_CHUNK && !zipc_send_worth(engine, iov, niov, dtype) &&
 		 engine->attr.policy != ZIPC_POLICY_ALWAYS)
 		reason = ZIPC_RAW_DATA;
+	else if (!zipc_peer_decodes(engine, peer, *dtype))
+		reason = ZIPC_RAW_PEER;
 	else if (engine->attr.policy != ZIPC_POLICY_AUTO)
 		return 0;
 	else if ((*mode = zipc_policy_choose(peer, nbytes)) == ZIPC_MODE_RAW)
@@ -218,14 +235,15 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 	if (!nbytes || niov > ZIPC_IOV_MAX || ((flags & ZIPC_SEND_COPY) && nbytes > sizeof(send->copy)) ||
 	    zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &dtype, &mode))
 		return 1;
-	if (peer->nsends >= ZIPC_SENDS_PER_PEER)
+	send = peer->nsends < ZIPC_SENDS_PER_PEER ? zipc_send_alloc(engine) : NULL;
+	if (!send) {
+		zipc_policy_lost(peer, nbytes, mode);
 		return ZIPC_ERR_AGAIN;
-	send = zipc_send_alloc(engine);
-	if (!send)
-		return ZIPC_ERR_AGAIN;
+	}
 	send->chunk = zipc_chunk_for(engine, peer, nbytes);
 	nchunks = (nbytes - 1) / send->chunk + 1;
 	if (nchunks > UINT32_MAX) {
+		zipc_policy_lost(peer, nbytes, mode);
 		zipc_list_append(&engine->free_sends, &send->link);
 		return 1;
 	}
@@ -238,7 +256,8 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 	send->nbytes = nbytes;
 	send->tag = tag;
 	send->credit = send->next = send->in_flight = 0;
-	send->over = 0;
+	send->over = send->measured = 0;
+	send->staged = NULL;
 	send->start_ns = 0;
 	send->status = 0;
 	send->cookie = cookie;
@@ -259,8 +278,8 @@ void zipc_send_drop(struct zipc_send *send)
 static void zipc_send_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status)
 {
 	(void)engine;
-	if (!status)
-		zipc_send_settle(zipc_container(ctl, struct zipc_send, ctl));
+	(void)status; /* the peer is lost then, or was lost before */
+	zipc_send_settle(zipc_container(ctl, struct zipc_send, ctl));
 }
 
 void zipc_send_commit(struct zipc_send *send)
@@ -289,6 +308,17 @@ void zipc_send_commit(struct zipc_send *send)
 	zipc_send_settle(send);
 }
 
+/* One transfer fails at this end: the receiver, which may know of it already, is told. */
+static void zipc_send_break(struct zipc_send *send, int status)
+{
+	struct zipc_peer *peer = send->peer;
+	uint32_t id = send->id;
+
+	zipc_send_fail(send, status);
+	if (peer->state != ZIPC_PEER_LOST)
+		zipc_peer_abort(peer, id, 1);
+}
+
 uint32_t zipc_send_id(const struct zipc_send *send)
 {
 	return send->id;
@@ -300,7 +330,7 @@ void zipc_send_lost(struct zipc_engine *engine, uint32_t id)
 	struct zipc_send *send = index < engine->send_count ? engine->send_table[index] : NULL;
 
 	if (send && send->id == id && send->state != ZIPC_SEND_FREE)
-		zipc_send_fail(send, ZIPC_ERR_NET);
+		zipc_send_break(send, ZIPC_ERR_NET);
 }
 
 /* ---- the receiver speaks */
@@ -324,9 +354,10 @@ void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const 
 	    (send->credit && msg->receiver_xfer != send->receiver_xfer)) {
 		zipc_log(engine, ZIPC_LOG_WARN, "credit ignored: transfer %#x, chunks %u + %u, %s", msg->sender_xfer,
 			 msg->first, msg->count, send ? "out of order" : "no such transfer");
-		zipc_peer_abort(peer, msg->sender_xfer, 1);
 		if (send)
-			zipc_send_fail(send, ZIPC_ERR_PROTO);
+			zipc_send_break(send, ZIPC_ERR_PROTO);
+		else
+			zipc_peer_abort(peer, msg->sender_xfer, 1);
 		return;
 	}
 	if (!send->start_ns) {
@@ -350,13 +381,16 @@ void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const str
 	send->over = 1;
 	/* The core reports a truncated message at the receiver only, and so does a transfer. */
 	send->status = msg->status == ZIPC_ERR_TRUNC ? 0 : msg->status;
-	if (!msg->status && send->start_ns)
+	if (!msg->status && send->start_ns) {
+		send->measured = 1;
 		zipc_policy_done(peer, send->nbytes, send->mode, zipc_now_ns() - send->start_ns,
 				 (send->start_sharing + engine->active) / 2);
+	}
 	if (send->status)
 		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x failed at the receiver: %s", send->id,
 			 zipc_strerror(send->status));
 	zipc_list_remove(&send->ready);
+	zipc_send_unstage(send);
 	zipc_send_settle(send);
 }
 
@@ -383,7 +417,8 @@ void zipc_send_fail(struct zipc_send *send, int status)
 	struct zipc_engine *engine = send->engine;
 	size_t i;
 
-	for (i = 0; i < engine->send_pool.count; i++)
+	zipc_send_unstage(send);
+	for (i = 0; send->in_flight && i < engine->send_pool.count; i++)
 		if (engine->send_pool.slots[i].xfer == send)
 			engine->send_pool.slots[i].xfer = NULL;
 	send->in_flight = 0;
@@ -400,31 +435,60 @@ void zipc_send_fail(struct zipc_send *send, int status)
 	zipc_send_settle(send);
 }
 
-/* 1: sent; 0: nothing to do for now; negative: the peer is lost. */
-static int zipc_send_chunk(struct zipc_engine *engine, struct zipc_send *send)
+/* Encodes the next chunk into a slot, unless that was done already. 1: no slot; negative: it cannot be encoded. */
+static int zipc_send_stage(struct zipc_engine *engine, struct zipc_send *send)
 {
 	size_t offset = (size_t)send->next * send->chunk;
 	size_t n = send->nbytes - offset < send->chunk ? (size_t)(send->nbytes - offset) : send->chunk;
-	struct zipc_slot *slot = zipc_pool_get(&engine->send_pool);
+	struct zipc_slot *slot;
 	int ret;
 
-	if (!slot)
+	if (send->staged)
 		return 0;
+	slot = zipc_pool_get(&engine->send_pool, &send->peer->send_slots);
+	if (!slot)
+		return 1;
 	ret = engine->dev_ops->encode(engine->dev, slot->buf, slot->pool->slot_bytes, send->iov, send->niov, offset, n,
 				      send->dtype, engine->attr.codec, &slot->bytes);
-	if (!ret) {
-		slot->xfer = send;
-		slot->chunk = send->next;
-		ret = engine->net_ops->send_bulk(engine->net, send->peer->handle, zipc_bulk_tag(send->receiver_xfer, send->next),
-						 slot->buf, slot->bytes, &slot->op);
-	}
 	if (ret) {
 		zipc_pool_put(slot);
-		return ret == ZIPC_ERR_AGAIN ? 0 : ret;
+		return ret;
 	}
+	slot->chunk = send->next;
+	send->staged = slot;
+	return 0;
+}
+
+/* 1: sent, or the transfer failed; 0: nothing to do for now. */
+static int zipc_send_chunk(struct zipc_engine *engine, struct zipc_send *send)
+{
+	struct zipc_peer *peer = send->peer;
+	struct zipc_slot *slot;
+	int ret = zipc_send_stage(engine, send);
+
+	if (ret < 0) {
+		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x: chunk %u cannot be encoded: %s", send->id, send->next,
+			 zipc_strerror(ret));
+		zipc_send_break(send, ret);
+	}
+	if (ret)
+		return ret < 0;
+	slot = send->staged;
+	slot->xfer = send;
+	ret = engine->net_ops->send_bulk(engine->net, peer->handle, zipc_bulk_tag(send->receiver_xfer, send->next), slot->buf,
+					 slot->bytes, &slot->op);
+	if (ret == ZIPC_ERR_AGAIN)
+		return 0;
+	if (ret) {
+		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x: chunk %u not sent: %s", send->id, send->next, zipc_strerror(ret));
+		zipc_peer_lose(peer, ret);
+		return 1;
+	}
+	send->staged = NULL;
 	engine->stats.wire_bytes += slot->bytes;
 	send->in_flight++;
-	send->next++;
+	if (++send->next == send->credit)
+		zipc_list_remove(&send->ready);
 	return 1;
 }
 
@@ -433,21 +497,9 @@ int zipc_send_step(struct zipc_engine *engine)
 	struct zipc_list *entry, *next;
 
 	for (entry = engine->send_ready.next; entry != &engine->send_ready; entry = next) {
-		struct zipc_send *send = zipc_container(entry, struct zipc_send, ready);
-		int ret = zipc_send_chunk(engine, send);
-
 		next = entry->next;
-		if (ret < 0) {
-			zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x: chunk %u not sent: %s", send->id, send->next,
-				 zipc_strerror(ret));
-			zipc_peer_lose(send->peer, ret);
+		if (zipc_send_chunk(engine, zipc_container(entry, struct zipc_send, ready)))
 			return 1;
-		}
-		if (!ret)
-			continue;
-		if (send->next == send->credit)
-			zipc_list_remove(&send->ready);
-		return 1;
 	}
 	return 0;
 }

@@ -45,14 +45,17 @@ void zipc_pool_close(struct zipc_pool *pool)
 	pool->slots = NULL;
 }
 
-struct zipc_slot *zipc_pool_get(struct zipc_pool *pool)
+struct zipc_slot *zipc_pool_get(struct zipc_pool *pool, uint32_t *held)
 {
-	struct zipc_list *entry = zipc_list_pop(&pool->free);
+	struct zipc_slot *slot;
 
-	if (!entry)
+	if (pool->in_use == pool->count || (*held && *held >= pool->count - pool->in_use))
 		return NULL;
+	slot = zipc_container(zipc_list_pop(&pool->free), struct zipc_slot, link);
 	pool->in_use++;
-	return zipc_container(entry, struct zipc_slot, link);
+	slot->held = held;
+	++*held;
+	return slot;
 }
 
 /* Last in, first out: a slot whose pages are there already is used again before a fresh one. */
@@ -61,6 +64,7 @@ void zipc_pool_put(struct zipc_slot *slot)
 	struct zipc_list *head = &slot->pool->free;
 
 	slot->xfer = NULL;
+	--*slot->held;
 	slot->link.prev = head;
 	slot->link.next = head->next;
 	head->next->prev = &slot->link;

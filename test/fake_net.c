@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
+#include "fake_net.h"
+#include "zipt_data.h"
+
+#define FAKE_OP_FREE 0u
+#define FAKE_OP_BUSY 0x0b51u
+#define FAKE_STEPS 1000000u
+
+uint32_t fake_random(struct fake_world *world, uint32_t below)
+{
+	return (uint32_t)(zipt_random(&world->seed) >> 16) % below;
+}
+
+/* ---- packets */
+
+static struct fake_packet *fake_packet_new(struct fake_world *world, enum fake_kind kind, int from, int to, const void *data,
+					   size_t len)
+{
+	struct fake_packet *packet = calloc(1, sizeof(*packet));
+
+	FAKE_CHECK(packet);
+	packet->kind = kind;
+	packet->from = from;
+	packet->to = to;
+	packet->from_life = world->node[from].life;
+	packet->to_life = world->node[to].life;
+	if (len) {
+		packet->data = malloc(len);
+		FAKE_CHECK(packet->data);
+		memcpy(packet->data, data, len);
+		packet->len = len;
+	}
+	zipc_list_append(&world->packets, &packet->link);
+	return packet;
+}
+
+void fake_packet_free(struct fake_packet *packet)
+{
+	free(packet->data);
+	free(packet);
+}
+
+static void fake_op_begin(struct zipc_op *op)
+{
+	FAKE_CHECK(op->net[0] != FAKE_OP_BUSY);
+	op->net[0] = FAKE_OP_BUSY;
+}
+
+/* Reports the end of an operation, unless its engine is gone. */
+static void fake_op_end(struct fake_node *node, unsigned life, struct zipc_op *op, int status, size_t bytes)
+{
+	if (!op || !node->engine || node->life != life)
+		return;
+	FAKE_CHECK(op->net[0] == FAKE_OP_BUSY);
+	op->net[0] = FAKE_OP_FREE;
+	zipc_engine_op_done(node->engine, op, status, bytes);
+}
+
+static void fake_op_end_later(struct fake_node *node, struct zipc_op *op, int status, size_t bytes)
+{
+	int n = (int)(node - node->world->node);
+	struct fake_packet *packet = fake_packet_new(node->world, FAKE_DONE, n, n, NULL, 0);
+
+	packet->op = op;
+	packet->status = status;
+	packet->len = bytes;
+}
+
+/* ---- the engine's network */
+
+static int fake_handle_node(zipc_addr_t handle)
+{
+	return (int)(handle & 0xff);
+}
+
+static int fake_addr_insert(void *net, const void *addr, size_t len, zipc_addr_t *handle)
+{
+	const uint8_t *bytes = addr;
+
+	(void)net;
+	if (len != FAKE_ADDR || bytes[0] != 'c' || bytes[1] >= FAKE_NODES)
+		return ZIPC_ERR_NET;
+	*handle = bytes[1] | (zipc_addr_t)bytes[2] << 8;
+	return 0;
+}
+
+static void fake_addr_remove(void *net, zipc_addr_t handle)
+{
+	(void)net;
+	(void)handle;
+}
+
+/* What every call may meet. 0: go on; 1: accepted, and failed later. */
+static int fake_call(struct fake_node *node, zipc_addr_t peer, struct zipc_op *op)
+{
+	struct fake_world *world = node->world;
+	const struct fake_node *to = &world->node[fake_handle_node(peer)];
+
+	if (world->again && fake_random(world, 256) < world->again)
+		return ZIPC_ERR_AGAIN;
+	if (!to->engine && !to->puppet && world->dead_again)
+		return ZIPC_ERR_AGAIN;
+	node->calls++;
+	if (world->fail_node == node - world->node && world->fail_at && node->calls == world->fail_at) {
+		if (!world->fail_late)
+			return ZIPC_ERR_NET;
+		fake_op_begin(op);
+		fake_op_end_later(node, op, ZIPC_ERR_NET, 0);
+		return 1;
+	}
+	fake_op_begin(op);
+	return 0;
+}
+
+static void fake_post(struct fake_node *node, enum fake_kind kind, zipc_addr_t peer, uint64_t tag, const void *buf, size_t len,
+		      struct zipc_op *op)
+{
+	struct fake_packet *packet =
+		fake_packet_new(node->world, kind, (int)(node - node->world->node), fake_handle_node(peer), buf, len);
+
+	packet->op = op;
+	packet->tag = tag;
+	packet->to_life = (unsigned)(peer >> 8);
+}
+
+static int fake_send_control(void *net, zipc_addr_t peer, const void *msg, size_t len, struct zipc_op *op)
+{
+	int ret = fake_call(net, peer, op);
+
+	if (!ret)
+		fake_post(net, FAKE_CONTROL, peer, 0, msg, len, op);
+	return ret < 0 ? ret : 0;
+}
+
+static int fake_send_bulk(void *net, zipc_addr_t peer, uint64_t tag, const void *buf, size_t len, struct zipc_op *op)
+{
+	int ret = fake_call(net, peer, op);
+
+	if (!ret)
+		fake_post(net, FAKE_BULK, peer, tag, buf, len, op);
+	return ret < 0 ? ret : 0;
+}
+
+static int fake_recv_bulk(void *net, zipc_addr_t peer, uint64_t tag, void *buf, size_t len, struct zipc_op *op)
+{
+	struct fake_node *node = net;
+	struct fake_bulk_recv *recv;
+	int ret = fake_call(net, peer, op);
+
+	if (ret)
+		return ret < 0 ? ret : 0;
+	recv = calloc(1, sizeof(*recv));
+	FAKE_CHECK(recv);
+	recv->from = fake_handle_node(peer);
+	recv->from_life = (unsigned)(peer >> 8);
+	recv->tag = tag;
+	recv->buf = buf;
+	recv->len = len;
+	recv->op = op;
+	zipc_list_append(&node->bulk, &recv->link);
+	return 0;
+}
+
+static void fake_cancel_recv(void *net, struct zipc_op *op)
+{
+	struct fake_node *node = net;
+	struct zipc_list *entry;
+
+	for (entry = node->bulk.next; entry != &node->bulk; entry = entry->next) {
+		struct fake_bulk_recv *recv = zipc_container(entry, struct fake_bulk_recv, link);
+
+		if (recv->op != op)
+			continue;
+		zipc_list_remove(entry);
+		fake_op_end_later(node, op, ZIPC_ERR_CANCELED, 0);
+		free(recv);
+		return;
+	}
+}
+
+static const struct zipc_net_ops fake_net_ops = {
+	.addr_insert = fake_addr_insert,
+	.addr_remove = fake_addr_remove,
+	.send_control = fake_send_control,
+	.send_bulk = fake_send_bulk,
+	.recv_bulk = fake_recv_bulk,
+	.cancel_recv = fake_cancel_recv,
+};
+
+/* ---- what the engine reports */
+
+static void fake_send_done(void *ctx, void *cookie, int status)
+{
+	struct fake_msg *msg = cookie;
+
+	(void)ctx;
+	FAKE_CHECK(!msg->done);
+	msg->done = 1;
+	msg->status = status;
+}
+
+static void fake_recv_done(void *ctx, void *cookie, int status, size_t kept, size_t nbytes)
+{
+	struct fake_msg *msg = cookie;
+
+	fake_send_done(ctx, cookie, status);
+	msg->kept = kept;
+	msg->nbytes = nbytes;
+}
+
+static void fake_log(void *ctx, enum zipc_log_level level, const char *text)
+{
+	struct fake_node *node = ctx;
+
+	if (getenv("FAKE_VERBOSE"))
+		fprintf(stderr, "node %d: %s\n", (int)(node - node->world->node), text);
+	if (level != ZIPC_LOG_WARN)
+		return;
+	node->logs++;
+	snprintf(node->last_log, sizeof(node->last_log), "%s", text);
+}
+
+static const struct zipc_engine_cb fake_cb = {
+	.send_done = fake_send_done,
+	.recv_done = fake_recv_done,
+	.log = fake_log,
+};
+
+/* ---- nodes */
+
+static void fake_name(struct fake_node *node)
+{
+	memset(node->main_addr, 0, FAKE_ADDR);
+	memset(node->comp_addr, 0, FAKE_ADDR);
+	node->main_addr[0] = 'm';
+	node->comp_addr[0] = 'c';
+	node->main_addr[1] = node->comp_addr[1] = (uint8_t)(node - node->world->node);
+	node->comp_addr[2] = (uint8_t)node->life;
+}
+
+void fake_puppet(struct fake_world *world, int n)
+{
+	FAKE_CHECK(!world->node[n].engine);
+	world->node[n].puppet = true;
+	fake_name(&world->node[n]);
+}
+
+void fake_start(struct fake_world *world, int n)
+{
+	struct fake_node *node = &world->node[n];
+
+	FAKE_CHECK(!node->engine);
+	node->life++;
+	fake_name(node);
+	node->attr.main_addr = node->main_addr;
+	node->attr.comp_addr = node->comp_addr;
+	node->attr.main_len = node->attr.comp_len = FAKE_ADDR;
+	node->attr.epoch = 0xe000 + (uint64_t)n * 256 + node->life;
+	node->dev = zipc_host_open(node->attr.chunk, 0);
+	FAKE_CHECK(node->dev);
+	FAKE_CHECK(!zipc_engine_open(&node->attr, &fake_net_ops, node, &zipc_host_ops, node->dev, &fake_cb, node, &node->engine));
+}
+
+static void fake_drop_packets(struct zipc_list *list)
+{
+	struct zipc_list *entry;
+
+	while ((entry = zipc_list_pop(list)))
+		fake_packet_free(zipc_container(entry, struct fake_packet, link));
+}
+
+void fake_kill(struct fake_world *world, int n)
+{
+	struct fake_node *node = &world->node[n];
+	struct zipc_list *entry;
+
+	if (!node->engine)
+		return;
+	zipc_engine_close(node->engine);
+	zipc_host_close(node->dev);
+	node->engine = NULL;
+	while ((entry = zipc_list_pop(&node->bulk)))
+		free(zipc_container(entry, struct fake_bulk_recv, link));
+	while (zipc_list_pop(&node->posted))
+		;
+	fake_drop_packets(&node->unexpected);
+}
+
+void fake_open(struct fake_world *world, uint64_t seed, int n, const struct zipc_engine_attr *attr)
+{
+	int i;
+
+	memset(world, 0, sizeof(*world));
+	world->seed = seed;
+	zipc_list_init(&world->packets);
+	for (i = 0; i < FAKE_NODES; i++) {
+		struct fake_node *node = &world->node[i];
+
+		node->world = world;
+		node->attr = *attr;
+		node->attr.chunk = attr->chunk ? attr->chunk : 8192;
+		node->attr.staging = attr->staging ? attr->staging : 8 * 12288;
+		node->attr.min_size = attr->min_size ? attr->min_size : 256;
+		node->attr.codec = ZIPC_CODEC_ENTROPY;
+		node->attr.host = node->attr.untagged = 1;
+		zipc_list_init(&node->posted);
+		zipc_list_init(&node->unexpected);
+		zipc_list_init(&node->bulk);
+		zipc_list_init(&node->heard);
+		if (i < n)
+			fake_start(world, i);
+	}
+}
+
+void fake_close(struct fake_world *world)
+{
+	int i;
+
+	for (i = 0; i < FAKE_NODES; i++) {
+		fake_kill(world, i);
+		fake_drop_packets(&world->node[i].heard);
+	}
+	fake_drop_packets(&world->packets);
+}
+
+void fake_meet(struct fake_world *world, int a, int b)
+{
+	FAKE_CHECK(!zipc_peer_meet(world->node[a].engine, world->node[b].main_addr, FAKE_ADDR, world->node[b].comp_addr, FAKE_ADDR));
+}
+
+struct zipc_peer *fake_peer(struct fake_world *world, int node, int peer)
+{
+	return zipc_peer_find(world->node[node].engine, world->node[peer].main_addr, FAKE_ADDR);
+}
+
+/* ---- the application's endpoint */
+
+bool fake_send(struct fake_world *world, int from, int to, const void *buf, size_t len, uint64_t tag, unsigned flags,
+	       struct fake_msg *msg)
+{
+	const struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct zipc_placeholder_v1 ph;
+	struct fake_packet *packet;
+	struct zipc_send *send;
+	int ret;
+
+	memset(msg, 0, sizeof(*msg));
+	ret = zipc_send_begin(world->node[from].engine, fake_peer(world, from, to), &iov, 1, len, tag, flags, msg, &send, &ph);
+	if (ret < 0) {
+		FAKE_CHECK(ret == ZIPC_ERR_AGAIN);
+		return false;
+	}
+	packet = fake_packet_new(world, FAKE_MAIN, from, to, ret ? buf : (const void *)&ph, ret ? len : sizeof(ph));
+	packet->tag = tag;
+	if (ret) {
+		msg->done = 1;
+	} else if (world->late_commit) {
+		packet = fake_packet_new(world, FAKE_COMMIT, from, from, NULL, 0);
+		packet->send = send;
+	} else {
+		zipc_send_commit(send);
+	}
+	return true;
+}
+
+static void fake_plain(const struct fake_packet *packet, struct fake_msg *msg)
+{
+	size_t i, at = 0, n;
+
+	for (i = 0; i < msg->niov && at < packet->len; i++, at += n) {
+		n = msg->iov[i].iov_len < packet->len - at ? msg->iov[i].iov_len : packet->len - at;
+		memcpy(msg->iov[i].iov_base, packet->data + at, n);
+	}
+	msg->done = 1;
+	msg->kept = at;
+	msg->nbytes = packet->len;
+	msg->status = at < packet->len ? ZIPC_ERR_TRUNC : 0;
+}
+
+/* A message meets a receive. Frees the packet. */
+static void fake_match(struct fake_node *node, struct fake_packet *packet, struct fake_msg *msg)
+{
+	int ret;
+
+	if (!zipc_is_placeholder(node->engine, packet->data, packet->len)) {
+		fake_plain(packet, msg);
+	} else {
+		ret = zipc_recv_match(node->engine, packet->data, msg->iov, msg->niov, msg);
+		if (ret)
+			fake_recv_done(node, msg, ret, 0, 0);
+	}
+	fake_packet_free(packet);
+}
+
+static bool fake_fits(const struct fake_packet *packet, const struct fake_msg *msg)
+{
+	return packet->tag == msg->tag && (msg->from < 0 || msg->from == packet->from);
+}
+
+void fake_recvv(struct fake_world *world, int n, int from, const struct iovec *iov, size_t niov, uint64_t tag, struct fake_msg *msg)
+{
+	struct fake_node *node = &world->node[n];
+	struct zipc_list *entry;
+
+	memset(msg, 0, sizeof(*msg));
+	msg->from = from;
+	msg->tag = tag;
+	memcpy(msg->iov, iov, niov * sizeof(*iov));
+	msg->niov = niov;
+	for (entry = node->unexpected.next; entry != &node->unexpected; entry = entry->next) {
+		struct fake_packet *packet = zipc_container(entry, struct fake_packet, link);
+
+		if (!fake_fits(packet, msg))
+			continue;
+		zipc_list_remove(entry);
+		fake_match(node, packet, msg);
+		return;
+	}
+	zipc_list_append(&node->posted, &msg->link);
+}
+
+void fake_recv(struct fake_world *world, int node, int from, void *buf, size_t len, uint64_t tag, struct fake_msg *msg)
+{
+	const struct iovec iov = {buf, len};
+
+	fake_recvv(world, node, from, &iov, 1, tag, msg);
+}
+
+struct fake_packet *fake_take(struct fake_world *world, int n, uint64_t tag)
+{
+	struct fake_node *node = &world->node[n];
+	struct zipc_list *entry;
+
+	for (entry = node->unexpected.next; entry != &node->unexpected; entry = entry->next) {
+		struct fake_packet *packet = zipc_container(entry, struct fake_packet, link);
+
+		if (packet->tag != tag)
+			continue;
+		zipc_list_remove(entry);
+		return packet;
+	}
+	return NULL;
+}
+
+void fake_inject(struct fake_world *world, enum fake_kind kind, int from, int to, uint64_t tag, const void *data, size_t len)
+{
+	fake_packet_new(world, kind, from, to, data, len)->tag = tag;
+}
+
+struct fake_packet *fake_heard(struct fake_world *world, int n, unsigned type)
+{
+	struct zipc_list *head = &world->node[n].heard, *entry;
+
+	for (entry = head->next; entry != head; entry = entry->next) {
+		struct fake_packet *packet = zipc_container(entry, struct fake_packet, link);
+
+		if (packet->kind != FAKE_CONTROL || packet->data[3] != type)
+			continue;
+		zipc_list_remove(entry);
+		return packet;
+	}
+	return NULL;
+}
+
+struct fake_bulk_recv *fake_bulk_waiting(struct fake_world *world, int n)
+{
+	struct zipc_list *head = &world->node[n].bulk;
+
+	return zipc_list_empty(head) ? NULL : zipc_container(head->next, struct fake_bulk_recv, link);
+}
+
+/* ---- events */
+
+static void fake_arrive_main(struct fake_node *node, struct fake_packet *packet)
+{
+	struct zipc_list *entry;
+
+	for (entry = node->posted.next; entry != &node->posted; entry = entry->next) {
+		struct fake_msg *msg = zipc_container(entry, struct fake_msg, link);
+
+		if (!fake_fits(packet, msg))
+			continue;
+		zipc_list_remove(entry);
+		fake_match(node, packet, msg);
+		return;
+	}
+	zipc_list_append(&node->unexpected, &packet->link);
+}
+
+static void fake_arrive_bulk(struct fake_node *node, const struct fake_packet *packet)
+{
+	struct zipc_list *entry;
+
+	for (entry = node->bulk.next; entry != &node->bulk; entry = entry->next) {
+		struct fake_bulk_recv *recv = zipc_container(entry, struct fake_bulk_recv, link);
+		size_t len = recv->len < packet->len ? recv->len : packet->len;
+		struct zipc_op *op = recv->op;
+
+		if (recv->tag != packet->tag || recv->from != packet->from || recv->from_life != packet->from_life)
+			continue;
+		zipc_list_remove(entry);
+		if (len)
+			memcpy(recv->buf, packet->data, len);
+		free(recv);
+		fake_op_end(node, node->life, op, len < packet->len ? ZIPC_ERR_NET : 0, len);
+		return;
+	}
+	node->stray++;
+}
+
+static void fake_deliver(struct fake_world *world, struct fake_packet *packet)
+{
+	struct fake_node *from = &world->node[packet->from], *to = &world->node[packet->to];
+	bool there = to->engine && to->life == packet->to_life;
+	unsigned life = packet->from_life;
+
+	if (to->puppet && packet->kind <= FAKE_MAIN) {
+		if (packet->kind != FAKE_BULK || !to->stuck)
+			fake_op_end(from, life, packet->op, 0, 0);
+		zipc_list_append(&to->heard, &packet->link);
+		return;
+	}
+	switch (packet->kind) {
+	case FAKE_MAIN:
+		if (to->engine) {
+			fake_arrive_main(to, packet);
+			return;
+		}
+		break;
+	case FAKE_CONTROL:
+		if (there)
+			zipc_engine_control(to->engine, packet->data, packet->len);
+		fake_op_end(from, life, packet->op, there ? 0 : ZIPC_ERR_NET, 0);
+		break;
+	case FAKE_BULK:
+		if (there)
+			fake_arrive_bulk(to, packet);
+		fake_op_end(from, life, packet->op, there ? 0 : ZIPC_ERR_NET, 0);
+		break;
+	case FAKE_DONE:
+		fake_op_end(from, life, packet->op, packet->status, packet->len);
+		break;
+	case FAKE_COMMIT:
+		if (from->engine && from->life == life)
+			zipc_send_commit(packet->send);
+		break;
+	}
+	fake_packet_free(packet);
+}
+
+static bool fake_same_way(const struct fake_world *world, const struct fake_packet *a, const struct fake_packet *b)
+{
+	bool companion = a->kind <= FAKE_BULK && b->kind <= FAKE_BULK && world->ordered;
+
+	return (a->kind == b->kind || companion) && a->from == b->from && a->to == b->to && a->kind != FAKE_DONE;
+}
+
+/* A packet that none before it on the same way holds back. */
+static struct fake_packet *fake_pick(struct fake_world *world)
+{
+	struct zipc_list *entry = world->packets.next, *first;
+	uint32_t n = 0;
+
+	for (; entry != &world->packets && n < 16; entry = entry->next)
+		n++;
+	if (!n)
+		return NULL;
+	for (entry = world->packets.next, n = fake_random(world, n); n; n--)
+		entry = entry->next;
+	for (first = world->packets.next; first != entry; first = first->next)
+		if (fake_same_way(world, zipc_container(first, struct fake_packet, link),
+				  zipc_container(entry, struct fake_packet, link)))
+			break;
+	zipc_list_remove(first);
+	return zipc_container(first, struct fake_packet, link);
+}
+
+bool fake_step(struct fake_world *world)
+{
+	struct fake_packet *packet = fake_random(world, 3) ? fake_pick(world) : NULL;
+	bool work = packet != NULL;
+	int i;
+
+	if (packet) {
+		fake_deliver(world, packet);
+		return true;
+	}
+	for (i = 0; i < FAKE_NODES; i++)
+		if (world->node[i].engine)
+			work |= zipc_engine_progress(world->node[i].engine);
+	return work || !zipc_list_empty(&world->packets);
+}
+
+void fake_run(struct fake_world *world)
+{
+	/* A peer that is AGAIN for ever leaves work for ever: that is for the caller to judge. */
+	unsigned steps, quiet = 0, enough = world->again ? 200 : 20, most = world->dead_again ? 5000 : FAKE_STEPS;
+
+	for (steps = 0; quiet < enough && steps < most; steps++)
+		quiet = fake_step(world) ? 0 : quiet + 1;
+	FAKE_CHECK(steps < most || world->dead_again);
+}
