@@ -13,7 +13,7 @@
 #define ZIPG_HIST 0u           /* 256 bins and 32 that stay zero */
 #define ZIPG_HIST_FRAME 288u   /* 256 bins of a sample that is the same for all thread blocks of a frame */
 #define ZIPG_HIST_KEYS 544u    /* 8 prices */
-#define ZIPG_HIST_RANDOM 552u  /* verdict about the frame */
+#define ZIPG_HIST_RANDOM 552u  /* verdict about the frame, mean, number of samples */
 #define ZIPG_HIST_WORDS 560u
 
 struct zipg_choice {
@@ -34,30 +34,16 @@ static ZIPG_DEVICE uint32_t zipg_block_mean(uint32_t a, uint32_t b)
 	return n < 24 ? ~0u : ((sum & 0xfffffu) * 16 + n / 2) / n;
 }
 
-static ZIPG_DEVICE void zipg_count4(uint32_t *hist, uint32_t e)
+/* Where lane l of one warp looks at the frame: 32 vectors spread over its blocks. */
+static ZIPG_DEVICE const uint8_t *zipg_frame_sample(const struct zipg_place *at)
 {
-	ZIPG_UNROLL
-	for (int i = 0; i < 4; i++)
-		zipg_shared_add(&hist[e >> 8 * i & 0xffu], 1);
-}
-
-/* 64 vectors spread over the blocks of the frame, by the first two warps. */
-static ZIPG_DEVICE void zipg_sample_frame(int dt, const struct zipg_place *at, uint32_t *hist)
-{
-	uint32_t vectors = at->item->nblocks * (ZIPG_BLOCK / 16), w[4];
-	uint64_t v = (uint64_t)vectors * (zipg_tid() * 2 + 1) / 128;
-	int qw = zipg_quad_words(dt);
-
-	zipg_load_rows(at->plain + v * 16, 1, w);
-	ZIPG_UNROLL
-	for (int i = 0; i < zipg_vec_quads(dt); i++)
-		zipg_count4(hist, zipg_quad_exp(dt, w + i * qw));
+	return at->plain + (uint64_t)at->item->nblocks * (ZIPG_BLOCK / 16) * (zipg_lane() * 2 + 1) / 64 * 16;
 }
 
 /* Whether the histogram of n samples is so flat that exponents are near ebits of entropy: its collision sum says so. */
 static ZIPG_DEVICE int zipg_looks_random(int dt, const uint32_t *hist)
 {
-	uint32_t lane = zipg_lane(), n = 64u * 16u / (uint32_t)zipg_elem_bytes(dt), sum = 0;
+	uint32_t lane = zipg_lane(), n = 32u * 16u / (uint32_t)zipg_elem_bytes(dt), sum = 0;
 
 	ZIPG_UNROLL
 	for (int i = 0; i < 8; i++) {
@@ -102,34 +88,48 @@ static ZIPG_DEVICE int32_t zipg_clamp_base(int dt, int32_t base)
 	return base < 0 ? 0 : base > 255 ? 255 : base;
 }
 
-/* What the samples cost in table `lane` with its base moved by d, bits * 16, and that base. */
-static ZIPG_DEVICE uint32_t zipg_price(int dt, const struct zipg_tables *tables, const uint32_t *hist, uint32_t samples,
-				       uint32_t mean, int32_t d, uint32_t *base_p)
-{
-	uint32_t t = zipg_lane(), zero = tables->zero[t], cost = 0, covered = 0, cs[8];
-	int32_t base = ((int32_t)mean - (int32_t)tables->mean[t] + 8 + 16 * 64) / 16 - 64 + d + (int32_t)zero;
+/* What a lane knows about its table. Loaded early: the way to L2 is long. */
+struct zipg_prices {
+	uint32_t cost[8];      /* zipg_tables.cost, two in a word */
+	uint32_t mean;
+	uint32_t zero;
+};
 
-	base = zipg_clamp_base(dt, base);
+static ZIPG_DEVICE void zipg_load_prices(const struct zipg_tables *tables, struct zipg_prices *p)
+{
+	uint32_t t = zipg_lane();
+
 	ZIPG_UNROLL
 	for (int i = 0; i < 2; i++) {
 		struct zipg_vec v = zipg_ld16((const uint8_t *)tables->cost[t] + 16 * i);
 
 		ZIPG_UNROLL
 		for (int k = 0; k < 4; k++)
-			cs[4 * i + k] = v.w[k];
+			p->cost[4 * i + k] = v.w[k];
 	}
+	p->mean = zipg_ld1(&tables->mean[t]);
+	p->zero = zipg_ld1(&tables->zero[t]);
+}
+
+/* What the samples cost in this lane's table with its base moved by d, bits * 16, and that base. */
+static ZIPG_DEVICE uint32_t zipg_price(int dt, const struct zipg_prices *p, const uint32_t *hist, uint32_t samples, uint32_t mean, int32_t d,
+				       uint32_t *base_p)
+{
+	int32_t base = ((int32_t)mean - (int32_t)p->mean + 8 + 16 * 64) / 16 - 64 + d + (int32_t)p->zero;
+	uint32_t cost = 0, covered = 0;
+
+	base = zipg_clamp_base(dt, base);
 	ZIPG_UNROLL
 	for (int s = 0; s < 15; s++) {
-		uint32_t e = (uint32_t)(base + s) - (zero && s), h;
+		uint32_t e = (uint32_t)(base + s) - (p->zero && s), h;
 
 		e = zipg_ebits(dt) < 8 ? e & zipg_emask(dt) : e;
-		h = !zero ? hist[e] : s == 0 ? hist[0] : e ? hist[e] : 0;
-
+		h = !p->zero ? hist[e] : s == 0 ? hist[0] : e ? hist[e] : 0;
 		covered += h;
-		cost += h * (cs[s >> 1] >> 16 * (s & 1) & 0xffffu);
+		cost += h * (p->cost[s >> 1] >> 16 * (s & 1) & 0xffffu);
 	}
 	*base_p = (uint32_t)base;
-	return cost + (samples - covered) * (cs[7] >> 16);
+	return cost + (samples - covered) * (p->cost[7] >> 16);
 }
 
 /*
@@ -139,31 +139,40 @@ static ZIPG_DEVICE uint32_t zipg_price(int dt, const struct zipg_tables *tables,
 static ZIPG_DEVICE void zipg_choose(int dt, const struct zipg_job *job, const struct zipg_place *at, const uint32_t *w, int active,
 				    uint32_t *shared, struct zipg_choice *c)
 {
-	const struct zipg_tables *tables = (const struct zipg_tables *)(uintptr_t)job->tables;
-	uint32_t warp = zipg_warp(), lane = zipg_lane(), mine = ~0u, samples, mean, key = ~0u, base = 0, best;
+	uint32_t warp = zipg_warp(), lane = zipg_lane(), mine = ~0u, samples, mean, key, base, best, look[4] = { 0, 0, 0, 0 };
+	struct zipg_prices prices;
 	int32_t own;
 
+	zipg_load_prices((const struct zipg_tables *)(uintptr_t)job->tables, &prices);
+	if (warp == 7)
+		zipg_load_rows(zipg_frame_sample(at), 1, 0, look);
 	for (uint32_t i = zipg_tid(); i < ZIPG_HIST_KEYS; i += ZIPG_THREADS)
 		shared[i] = 0;
 	zipg_barrier();
 	if (active) {
 		uint32_t a = zipg_quad_exp(dt, w), b = zipg_quad_exp(dt, w + zipg_quad_words(dt));
 
+		/* Half of them are enough to price tables, and atomics are dear. */
 		zipg_count4(shared + ZIPG_HIST, a);
-		zipg_count4(shared + ZIPG_HIST, b);
 		mine = zipg_block_mean(a, b);
 	}
-	if (warp < 2)
-		zipg_sample_frame(dt, at, shared + ZIPG_HIST_FRAME);
+	if (warp == 7) {
+		ZIPG_UNROLL
+		for (int i = 0; i < zipg_vec_quads(dt); i++)
+			zipg_count4(shared + ZIPG_HIST_FRAME, zipg_quad_exp(dt, look + i * zipg_quad_words(dt)));
+	}
 	zipg_barrier();
-	mean = zipg_group_mean(shared + ZIPG_HIST, &samples);
 	if (warp < 3) {
-		key = zipg_price(dt, tables, shared + ZIPG_HIST, samples, mean, (int32_t)warp - 1, &base);
+		mean = zipg_group_mean(shared + ZIPG_HIST, &samples);
+		key = zipg_price(dt, &prices, shared + ZIPG_HIST, samples, mean, (int32_t)warp - 1, &base);
 		best = zipg_warp_min(key << 5 | lane);
-		base = zipg_shfl(base, best & 31u);
-		if (lane == 0) {
+		if (lane == (best & 31u)) {
 			shared[ZIPG_HIST_KEYS + warp] = best;
-			shared[ZIPG_HIST_KEYS + 4 + warp] = base;
+			shared[ZIPG_HIST_KEYS + 4 + warp] = base | prices.zero << 8;
+			if (warp == 0) {
+				shared[ZIPG_HIST_RANDOM + 1] = mean;
+				shared[ZIPG_HIST_RANDOM + 2] = samples;
+			}
 		}
 	} else if (warp == 3) {
 		int random = zipg_looks_random(dt, shared + ZIPG_HIST_FRAME);
@@ -172,6 +181,8 @@ static ZIPG_DEVICE void zipg_choose(int dt, const struct zipg_job *job, const st
 			shared[ZIPG_HIST_RANDOM] = (uint32_t)random;
 	}
 	zipg_barrier();
+	mean = shared[ZIPG_HIST_RANDOM + 1];
+	samples = shared[ZIPG_HIST_RANDOM + 2];
 	best = shared[ZIPG_HIST_KEYS + 1];
 	base = shared[ZIPG_HIST_KEYS + 5];
 	ZIPG_UNROLL
@@ -183,11 +194,11 @@ static ZIPG_DEVICE void zipg_choose(int dt, const struct zipg_job *job, const st
 		}
 	}
 	c->table = best & 31u;
-	c->zero = tables->zero[c->table];
+	c->zero = base >> 8;
 	c->raw = best >> 5 >= samples * 16 * (uint32_t)zipg_ebits(dt);
 	c->frame_raw = shared[ZIPG_HIST_RANDOM];
 	own = mine == ~0u ? 0 : ((int32_t)mine - (int32_t)mean + 8 + 16 * 256) / 16 - 256;
-	c->base = (uint32_t)zipg_clamp_base(dt, own + (int32_t)base);
+	c->base = (uint32_t)zipg_clamp_base(dt, own + (int32_t)(base & 0xffu));
 }
 
 #endif

@@ -74,14 +74,14 @@ static ZIPG_DEVICE uint32_t zipg_bf16_exp(uint32_t a, uint32_t b)
 {
 	uint32_t lo = zipg_perm(a, b, 0x6420), hi = zipg_perm(a, b, 0x7531);
 
-	return (lo >> 7 & 0x01010101u) | (hi << 1 & 0xfefefefeu);
+	return zipg_select(0x01010101u, lo >> 7, hi << 1);
 }
 
 static ZIPG_DEVICE uint32_t zipg_bf16_rest(uint32_t a, uint32_t b)
 {
 	uint32_t lo = zipg_perm(a, b, 0x6420), hi = zipg_perm(a, b, 0x7531);
 
-	return (lo & 0x7f7f7f7fu) | (hi & 0x80808080u);
+	return zipg_select(0x7f7f7f7fu, lo, hi);
 }
 
 static ZIPG_DEVICE uint32_t zipg_quad_exp(int dt, const uint32_t *w)
@@ -112,7 +112,7 @@ static ZIPG_DEVICE uint32_t zipg_quad_plane(int dt, int p, const uint32_t *w)
 		if (p == 0)
 			return zipg_perm(w[0], w[1], 0x6420);
 		t = zipg_perm(w[0], w[1], 0x7531);
-		return (t >> 5 & 0x04040404u) | (t & 0x03030303u);
+		return zipg_select(0x04040404u, t >> 5, t & 0x03030303u);
 	case ZIPG_FP32:
 		if (p == 0)
 			return zipg_bf16_rest(zipg_perm(w[0], w[1], 0x7632), zipg_perm(w[2], w[3], 0x7632));
@@ -143,8 +143,8 @@ static ZIPG_DEVICE void zipg_quad_join(int dt, uint32_t e, const uint32_t *plane
 		lo = x;
 		hi = (plane[1] << 5 & 0x80808080u) | e << 2 | (plane[1] & 0x03030303u);
 	} else {
-		lo = (x & 0x7f7f7f7fu) | (e << 7 & 0x80808080u);
-		hi = (x & 0x80808080u) | (e >> 1 & 0x7f7f7f7fu);
+		lo = zipg_select(0x7f7f7f7fu, x, e << 7);
+		hi = zipg_select(0x80808080u, x, e >> 1);
 	}
 	x = zipg_perm(lo, hi, 0x5140);
 	hi = zipg_perm(lo, hi, 0x7362);
@@ -260,16 +260,18 @@ static ZIPG_DEVICE uint32_t zipg_symbols2(int dt, uint32_t x, uint32_t base, uin
 	return (s + zipg_twice(1u << shift)) & used * 0xffffu;
 }
 
-static ZIPG_DEVICE uint32_t zipg_sum_bytes(uint32_t v)
-{
-	v = (v & 0x00ff00ffu) + (v >> 8 & 0x00ff00ffu);
-	return (v & 0xffffu) + (v >> 16);
-}
-
 /* Number of bytes of v that are zero. */
 static ZIPG_DEVICE uint32_t zipg_zero_bytes(uint32_t v)
 {
 	return zipg_popc(~(((v & 0x7f7f7f7fu) + 0x7f7f7f7fu) | v) & 0x80808080u);
+}
+
+/* Count the four bytes of e. */
+static ZIPG_DEVICE void zipg_count4(uint32_t *hist, uint32_t e)
+{
+	ZIPG_UNROLL
+	for (int i = 0; i < 4; i++)
+		zipg_shared_add(&hist[e >> 8 * i & 0xffu], 1);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entropy decoder: a thread block has a group of eight blocks, a warp has one. Thread blocks stay for many groups and keep the table of
- * 4096 entries in shared memory as long as groups name the same one. A block's data is staged in shared memory, where every lane reads
+ * The entropy decoder: a thread block has a group of eight blocks, a warp has one. The group's table of 4096
+ * entries is loaded into shared memory. A block's data is staged in shared memory, where every lane reads
  * its own stream. doc/format.md, section 6.
  *
  * Nothing in a stream is trusted: whatever its bits say, a lane reads at most 112 words beyond its start, which is inside
@@ -12,11 +12,10 @@
 
 #include "zipg_unit.cuh"
 
-/* Shared memory in words: table, a staging buffer a warp, room to read beyond the last of them, work distribution. */
+/* Shared memory in words: table, a staging buffer a warp, room to read beyond the last of them. */
 #define ZIPG_DEC_STAGE 4096u
 #define ZIPG_DEC_BUFFER 528u   /* 2112 bytes; two of them hold the longest block, 4112 */
 #define ZIPG_DEC_WORDS (ZIPG_DEC_STAGE + 8u * ZIPG_DEC_BUFFER + 128u)
-#define ZIPG_DEC_QUEUE (ZIPG_DEC_WORDS - 16u)
 #define ZIPG_DEC_SMALL 130u    /* vectors of 16 bytes that fit in one buffer with 8 words to spare */
 
 /* The directory entry of this warp's block, and what all entries of the group say together. */
@@ -30,6 +29,18 @@ struct zipg_dir {
 	const uint8_t *data;
 };
 
+/* Lines of the block's planes that the stream is joined with; they come while the directory and the table are read. */
+static ZIPG_DEVICE void zipg_prefetch_planes(int dt, const struct zipg_place *at, uint32_t block)
+{
+	ZIPG_UNROLL
+	for (int p = 0; p < zipg_planes(dt); p++) {
+		uint32_t bytes = (uint32_t)zipg_plane_bytes(dt, p), from = zipg_lane() * 128u;
+
+		if (from < bytes)
+			zipg_prefetch(at->frame + at->item->pos_plane[p] + (uint64_t)block * bytes + from);
+	}
+}
+
 /* Every warp reads and checks all entries of the group, so that all take the same way. Warp `which` gives the block. */
 static ZIPG_DEVICE void zipg_read_dir(int dt, int sparse, const struct zipg_place *at, uint32_t which, struct zipg_dir *d)
 {
@@ -39,15 +50,20 @@ static ZIPG_DEVICE void zipg_read_dir(int dt, int sparse, const struct zipg_plac
 
 	if (used) {
 		const uint8_t *p = at->frame + item->pos_dir + (uint64_t)(first + lane) * 8;
-		uint32_t vecs, mode, base, table;
 
 		off = zipg_ld4(p);
 		rest = zipg_ld4(p + 4);
+	}
+	if (!sparse && first + which < item->nblocks)
+		zipg_prefetch_planes(dt, at, first + which);
+	if (used) {
+		uint32_t vecs, mode, base, table;
+
 		vecs = rest & 0xffffu;
 		base = rest >> 16 & 0xffu;
 		table = rest >> 24 & 31u;
 		mode = rest >> 29 & 3u;
-		if (((uint64_t)off + vecs) * 16 > item->var_bytes)
+		if (((uint64_t)off + vecs) * 16 > zipg_var_bytes(item, at->frame))
 			error = ZIPG_ERROR_OFFSET;
 		if (table >= 32)
 			error = ZIPG_ERROR_TABLE;
@@ -74,76 +90,81 @@ static ZIPG_DEVICE void zipg_read_dir(int dt, int sparse, const struct zipg_plac
 	d->data = at->frame + item->pos_var + (uint64_t)off * 16;
 }
 
-/* A lane's stream: bits pos.. of hi:lo come next, `next` is the word behind hi. */
+/*
+ * A lane's stream: hi:lo shifted down by `pos` (0..31) has the next bits from bit 2 on, so that its low bits are a byte offset into
+ * the table. shared[next] is the word behind hi.
+ */
 struct zipg_reader {
-	const uint32_t *next;
+	uint32_t next;
 	uint32_t lo, hi, pos;
-	uint32_t error;        /* bits 4, 12: a symbol stands for an exponent that does not exist */
+	uint32_t error;        /* bit 4 of a byte: a symbol stands for an exponent that does not exist */
 };
 
-static ZIPG_DEVICE void zipg_advance(struct zipg_reader *r, uint32_t len)
+/* The low five bits of len count; its sum with pos is below 64. */
+static ZIPG_DEVICE void zipg_advance(const uint32_t *shared, struct zipg_reader *r, uint32_t len)
 {
-	r->pos += len;
-	if (r->pos >= 32) {
+	uint32_t sum = r->pos + len;
+
+	r->pos = sum & 31u;
+	if (sum & 32u) {
 		r->lo = r->hi;
-		r->hi = *r->next++;
-		r->pos -= 32;
+		r->hi = shared[r->next++];
 	}
 }
 
-/* How symbols become exponents: both bytes of a pair at once. */
+/* How symbols become exponents, four bytes at once. */
 struct zipg_map {
 	uint32_t add;          /* the base */
 	uint32_t over;         /* 15 - highest valid symbol, at least 0; added to a symbol it sets bit 4 when that is not valid */
 	uint32_t zero;
 };
 
-static ZIPG_DEVICE uint32_t zipg_map_pair(const struct zipg_map *m, uint32_t s, struct zipg_reader *r)
+/* `plain` streams need no check of their symbols and have no code for zero. */
+static ZIPG_DEVICE uint32_t zipg_map_symbols(int dt, int plain, const struct zipg_map *m, uint32_t s, struct zipg_reader *r)
 {
-	uint32_t used;
+	uint32_t e = s + m->add, used;
 
-	s &= 0x0f0fu;
-	r->error |= (s + m->over) & 0x1010u;
-	if (!m->zero)
-		return s + m->add;
-	used = (s + 0x7f7fu) >> 7 & 0x0101u;
-	return (s - used + m->add) & used * 0xffu;
+	if (!plain) {
+		r->error |= (s + m->over) & 0x10101010u;
+		if (m->zero) {
+			used = (s + 0x7f7f7f7fu) >> 7 & 0x01010101u;
+			e = (e - used) & used * 0xffu;
+		}
+	}
+	return zipg_ebits(dt) < 8 ? e & zipg_emask(dt) * 0x01010101u : e;
 }
 
-/* Exponents of a pair that was escaped. The entry's length is consumed. */
-static ZIPG_DEVICE uint32_t zipg_raw_pair(int dt, struct zipg_reader *r)
+static ZIPG_DEVICE uint32_t zipg_lookup(const uint32_t *shared, uint32_t x)
 {
-	uint32_t e = zipg_shr64(r->lo, r->hi, r->pos) & 0xffffu;
+	return *(const uint32_t *)((const char *)shared + (x & 0x3ffcu));
+}
 
-	zipg_advance(r, 16);
-	if (zipg_ebits(dt) < 8)
-		r->error |= (e & (0xffu << zipg_ebits(dt) & 0xffu) * 0x101u) ? 0x1010u : 0;
+/* A pair of exponents that may be escaped. */
+static ZIPG_DEVICE uint32_t zipg_get_pair(int dt, int plain, const uint32_t *shared, const struct zipg_map *m, struct zipg_reader *r)
+{
+	uint32_t t = zipg_lookup(shared, zipg_shr64(r->lo, r->hi, r->pos)), e;
+
+	zipg_advance(shared, r, t & 31u);
+	if (!(t >> 31))
+		return zipg_map_symbols(dt, plain, m, t >> 8 & 0xffffu, r) & 0xffffu;
+	e = zipg_shr64(r->lo, r->hi, r->pos) >> 2 & 0xffffu;
+	zipg_advance(shared, r, 16);
+	r->error |= e & ~(zipg_emask(dt) * 0x101u) ? 0x10u : 0;
 	return e;
 }
 
-/* Four exponents. `plain` streams need no check of their symbols and have no code for zero. */
-static ZIPG_DEVICE uint32_t zipg_get_quad(int dt, int plain, const uint32_t *lut, const struct zipg_map *m, struct zipg_reader *r)
+/* Four exponents: two pairs, as a rule without an escape. */
+static ZIPG_DEVICE uint32_t zipg_get_quad(int dt, int plain, const uint32_t *shared, const struct zipg_map *m, struct zipg_reader *r)
 {
-	uint32_t x = zipg_shr64(r->lo, r->hi, r->pos);
-	uint32_t t0 = lut[x & 0xfffu], l0 = t0 >> 28, t1 = lut[x >> l0 & 0xfffu], l1 = t1 >> 28;
-	uint32_t e0 = plain ? t0 + m->add : zipg_map_pair(m, t0, r), e1;
+	uint32_t x = zipg_shr64(r->lo, r->hi, r->pos), t0 = zipg_lookup(shared, x), t1 = zipg_lookup(shared, zipg_shr(x, t0)), e;
 
-	if (ZIPG_UNLIKELY(t0 & 0x10000u)) {
-		zipg_advance(r, l0);
-		e0 = zipg_raw_pair(dt, r);
-		l0 = 0;
-		t1 = lut[zipg_shr64(r->lo, r->hi, r->pos) & 0xfffu];
-		l1 = t1 >> 28;
+	if (ZIPG_UNLIKELY((t0 | t1) >> 31)) {
+		e = zipg_get_pair(dt, plain, shared, m, r);
+		return e | zipg_get_pair(dt, plain, shared, m, r) << 16;
 	}
-	e1 = plain ? t1 + m->add : zipg_map_pair(m, t1, r);
-	if (ZIPG_UNLIKELY(t1 & 0x10000u)) {
-		zipg_advance(r, l0 + l1);
-		e1 = zipg_raw_pair(dt, r);
-	} else {
-		zipg_advance(r, l0 + l1);
-	}
-	e0 = zipg_perm(e0, e1, 0x5410);
-	return zipg_ebits(dt) < 8 ? e0 & zipg_emask(dt) * 0x01010101u : e0;
+	e = zipg_map_symbols(dt, plain, m, zipg_perm(t0, t1, 0x6521), r);
+	zipg_advance(shared, r, t0 + t1);
+	return e;
 }
 
 /* Where the planes of the block are, and which are constant. */
@@ -153,56 +174,115 @@ struct zipg_source {
 	uint32_t value[3];
 };
 
-static ZIPG_DEVICE void zipg_get_planes(int dt, int sparse, const struct zipg_source *src, uint32_t pack, uint32_t *plane)
+/*
+ * The planes of two rows, a step of the decoder: 4 quads of 2-byte types, 2 or 8 of the others. Two steps of fp16 share the words of a code
+ * plane; both read them, the second out of L1.
+ */
+static ZIPG_DEVICE int zipg_step_quads(int dt) { return 2 * zipg_vec_quads(dt); }
+
+static ZIPG_DEVICE void zipg_get_step_codes(int dt, int code, const uint8_t *plane, uint32_t step, uint32_t *q)
+{
+	uint32_t word[5], all[8], lane = zipg_lane(), pack = zipg_elem_bytes(dt) == 1 ? step : step / 2;
+
+	ZIPG_UNROLL
+	for (int i = 0; i < code; i++)
+		word[i] = zipg_ld4(plane + ((pack * code + i) * 32 + lane) * 4);
+	zipg_unpack_codes(code, word, all);
+	ZIPG_UNROLL
+	for (int i = 0; i < zipg_step_quads(dt); i++)
+		q[i] = zipg_elem_bytes(dt) == 1 || (step & 1u) == 0 ? all[i] : all[(i + 4) & 7];
+}
+
+static ZIPG_DEVICE void zipg_get_step(int dt, int sparse, const struct zipg_source *src, uint32_t step, uint32_t *plane)
 {
 	ZIPG_UNROLL
 	for (int p = 0; p < zipg_planes(dt); p++) {
+		int code = zipg_plane_code(dt, p), n = zipg_step_quads(dt);
+
 		if (sparse && src->same >> p & 1u) {
 			ZIPG_UNROLL
-			for (int i = 0; i < 8; i++)
+			for (int i = 0; i < n; i++)
 				plane[8 * p + i] = src->value[p];
+		} else if (code) {
+			zipg_get_step_codes(dt, code, src->plane[p], step, plane + 8 * p);
+		} else if (n == 2) {
+			zipg_ld8_once(src->plane[p] + step * 256 + zipg_lane() * 8, &plane[8 * p], &plane[8 * p + 1]);
 		} else {
-			zipg_load_quads(dt, zipg_plane_code(dt, p), src->plane[p], pack, plane + 8 * p);
+			struct zipg_vec v = zipg_ld16_once(src->plane[p] + step * 512 + zipg_lane() * 16);
+
+			ZIPG_UNROLL
+			for (int i = 0; i < 4; i++)
+				plane[8 * p + i] = v.w[i];
 		}
 	}
 }
 
-/* The block out of its staged streams. */
-static ZIPG_DEVICE void zipg_decode_streams(int dt, int sparse, int plain, const struct zipg_source *src, const uint32_t *lut,
+/* Join the two rows of a step and store them; `out` is this lane's vector of the first. */
+static ZIPG_DEVICE void zipg_join_step(int dt, int aligned, uint8_t *out, const uint32_t *e, const uint32_t *plane)
+{
+	int qw = zipg_quad_words(dt), vq = zipg_vec_quads(dt);
+
+	ZIPG_UNROLL
+	for (int r = 0; r < 2; r++) {
+		uint32_t w[4];
+
+		ZIPG_UNROLL
+		for (int i = 0; i < vq; i++) {
+			int q = r * vq + i;
+			uint32_t of[3] = { plane[q], plane[8 + q], plane[16 + q] };
+
+			zipg_quad_join(dt, e[q], of, w + i * qw);
+		}
+		zipg_store_row(out + r * 512, aligned, w);
+	}
+}
+
+/* The block out of its staged streams. The planes of the next step are on their way while one is decoded. */
+static ZIPG_DEVICE void zipg_decode_streams(int dt, int sparse, int plain, int aligned, const struct zipg_source *src, const uint32_t *shared,
 					    const struct zipg_map *m, struct zipg_reader *r, uint8_t *out)
 {
-	uint32_t packs = (uint32_t)zipg_packs(dt), plane[24], after[24], e[8];
+	uint32_t plane[24], after[24], e[8];
 
-	zipg_get_planes(dt, sparse, src, 0, plane);
+	zipg_get_step(dt, sparse, src, 0, plane);
 	ZIPG_NO_UNROLL
-	for (uint32_t pack = 0; pack < packs; pack++) {
-		if (pack + 1 < packs)
-			zipg_get_planes(dt, sparse, src, pack + 1, after);
+	for (uint32_t step = 0; step < 8; step++) {
+		if (step < 7)
+			zipg_get_step(dt, sparse, src, step + 1, after);
 		ZIPG_UNROLL
-		for (int q = 0; q < 8; q++)
-			e[q] = zipg_get_quad(dt, plain, lut, m, r);
-		zipg_join_pack(dt, out + pack * (512u * zipg_pack_rows(dt)), e, plane);
+		for (int q = 0; q < zipg_step_quads(dt); q++)
+			e[q] = zipg_get_quad(dt, plain, shared, m, r);
+		zipg_join_step(dt, aligned, out + step * 1024, e, plane);
 		ZIPG_UNROLL
-		for (int i = 0; i < 8 * zipg_planes(dt); i++)
-			plane[i] = after[i];
+		for (int i = 0; i < 24; i++) {
+			if (i % 8 < zipg_step_quads(dt) && i / 8 < zipg_planes(dt))
+				plane[i] = after[i];
+		}
 	}
 }
 
 /* Constant and raw exponents. */
 static ZIPG_DEVICE void zipg_decode_simple(int dt, int sparse, const struct zipg_source *src, const struct zipg_dir *d, uint8_t *out)
 {
-	uint32_t plane[24], e[8];
+	uint32_t plane[24], e[8], all[8];
 
-	for (uint32_t pack = 0; pack < (uint32_t)zipg_packs(dt); pack++) {
-		zipg_get_planes(dt, sparse, src, pack, plane);
+	ZIPG_NO_UNROLL
+	for (uint32_t step = 0; step < 8; step++) {
+		uint32_t rows = (uint32_t)zipg_pack_rows(dt), pack = step * 2 / rows, first = step * 2 % rows * zipg_vec_quads(dt);
+
+		zipg_get_step(dt, sparse, src, step, plane);
 		if (d->mode == 3) {
-			zipg_load_quads(dt, zipg_raw_code(dt), d->data, pack, e);
+			zipg_load_quads(dt, zipg_raw_code(dt), d->data, pack, all);
+			ZIPG_UNROLL
+			for (uint32_t i = 0; i < 8; i++) {
+				if (i >= first && i < first + zipg_step_quads(dt))
+					e[i % zipg_step_quads(dt)] = all[i];
+			}
 		} else {
 			ZIPG_UNROLL
 			for (int i = 0; i < 8; i++)
 				e[i] = d->base * 0x01010101u;
 		}
-		zipg_join_pack(dt, out + pack * (512u * zipg_pack_rows(dt)), e, plane);
+		zipg_join_step(dt, 0, out + step * 1024, e, plane);
 	}
 }
 
@@ -226,34 +306,36 @@ static ZIPG_DEVICE void zipg_stage(const uint8_t *data, uint32_t vecs, uint32_t 
 	zipg_syncwarp();
 }
 
-/* Modes 0 and 1: all checks, then the streams. */
-static ZIPG_DEVICE uint32_t zipg_decode_coded(int dt, int sparse, const struct zipg_source *src, const struct zipg_dir *d,
-					      const uint32_t *lut, uint32_t *buffer, uint8_t *out)
+/* Modes 0 and 1: all checks, then the streams. The block's data is staged at shared[buffer]. */
+static ZIPG_DEVICE uint32_t zipg_decode_coded(int dt, int sparse, const struct zipg_source *src, const struct zipg_dir *d, uint32_t *shared,
+					      uint32_t buffer, uint8_t *out)
 {
 	uint32_t units, sum, bytes, start, highest, used;
 	struct zipg_reader r = { 0, 0, 0, 0, 0 };
 	struct zipg_map m;
 
-	zipg_stage(d->data, d->vecs, buffer);
-	units = ((const uint8_t *)buffer)[zipg_lane()];
+	zipg_stage(d->data, d->vecs, shared + buffer);
+	units = ((const uint8_t *)(shared + buffer))[zipg_lane()];
 	sum = zipg_scan(units);
 	bytes = 32 + (zipg_shfl(sum, 31) + 1) / 2;
 	if ((bytes + 15) / 16 != d->vecs)
 		return ZIPG_ERROR_STREAM;
-	start = 256 + (sum - units) * 4;
-	r.next = buffer + (start >> 5);
-	r.lo = *r.next++;
-	r.hi = *r.next++;
+	/* Two bits before the stream, see zipg_reader. */
+	start = buffer * 32 + 254 + (sum - units) * 4;
+	r.next = start >> 5;
+	r.lo = shared[r.next++];
+	r.hi = shared[r.next++];
 	r.pos = start & 31u;
 	m.zero = d->mode;
-	m.add = d->base * 0x101u;
+	m.add = d->base * 0x01010101u;
 	highest = 255 - d->base + d->mode;
-	m.over = (zipg_ebits(dt) == 8 && highest < 15 ? 15 - highest : 0) * 0x101u;
-	if (!m.zero && !m.over)
-		zipg_decode_streams(dt, sparse, 1, src, lut, &m, &r, out);
+	m.over = (zipg_ebits(dt) == 8 && highest < 15 ? 15 - highest : 0) * 0x01010101u;
+	/* The usual case has a loop of its own. */
+	if (ZIPG_LIKELY(!m.zero && !m.over && zipg_aligned(out)))
+		zipg_decode_streams(dt, sparse, 1, 1, src, shared, &m, &r, out);
 	else
-		zipg_decode_streams(dt, sparse, 0, src, lut, &m, &r, out);
-	used = (uint32_t)(r.next - 2 - buffer) * 32 + r.pos - start;
+		zipg_decode_streams(dt, sparse, 0, 0, src, shared, &m, &r, out);
+	used = (r.next - 2) * 32 + r.pos - start;
 	zipg_syncwarp();
 	if (used > units * 4 || units * 4 - used > 3)
 		return ZIPG_ERROR_STREAM;
@@ -294,7 +376,7 @@ static ZIPG_DEVICE uint32_t zipg_open_sparse(int dt, struct zipg_dir *d, struct 
 }
 
 static ZIPG_DEVICE uint32_t zipg_decode_block(int dt, int sparse, const struct zipg_place *at, uint32_t which, struct zipg_dir *d,
-					      const uint32_t *lut, uint32_t *buffer)
+					      uint32_t *shared, uint32_t buffer)
 {
 	const struct zipg_item *item = at->item;
 	uint32_t block = at->unit * ZIPG_WARPS + which, error;
@@ -311,70 +393,50 @@ static ZIPG_DEVICE uint32_t zipg_decode_block(int dt, int sparse, const struct z
 			src.plane[p] = at->frame + item->pos_plane[p] + (uint64_t)block * zipg_plane_bytes(dt, p);
 	}
 	if (d->mode < 2)
-		return zipg_decode_coded(dt, sparse, &src, d, lut, buffer, out);
+		return zipg_decode_coded(dt, sparse, &src, d, shared, buffer, out);
 	zipg_decode_simple(dt, sparse, &src, d, out);
 	return 0;
 }
 
-/* One group. `loaded` is the table that is in shared memory. Returns the table that is there now. */
-static ZIPG_DEVICE uint32_t zipg_decode_group(int dt, int sparse, const struct zipg_job *job, const struct zipg_place *at,
-					      uint32_t *shared, uint32_t loaded)
+static ZIPG_DEVICE void zipg_decode_group(int dt, int sparse, const struct zipg_job *job, const struct zipg_place *at, uint32_t *shared)
 {
 	const struct zipg_tables *tables = (const struct zipg_tables *)(uintptr_t)job->tables;
 	uint32_t warp = zipg_warp(), error = 0, rounds, used;
+	const struct zipg_vec *from;
 	struct zipg_dir d;
 
 	zipg_read_dir(dt, sparse, at, warp, &d);
 	if (d.error) {
 		if (zipg_tid() == 0)
-			zipg_fail(job, at, d.error);
-		return loaded;
+			zipg_fail(job, at->index, d.error);
+		return;
 	}
-	if (d.table != loaded) {
-		const struct zipg_vec *from = (const struct zipg_vec *)tables->dec[d.table];
-
-		zipg_barrier();
-		ZIPG_UNROLL
-		for (uint32_t i = 0; i < 4; i++)
-			((struct zipg_vec *)shared)[zipg_tid() + i * ZIPG_THREADS] = zipg_ld16(from + zipg_tid() + i * ZIPG_THREADS);
-		zipg_barrier();
-	}
+	from = (const struct zipg_vec *)tables->dec[d.table];
+	ZIPG_UNROLL
+	for (uint32_t i = 0; i < 4; i++)
+		((struct zipg_vec *)shared)[zipg_tid() + i * ZIPG_THREADS] = zipg_ld16(from + zipg_tid() + i * ZIPG_THREADS);
+	zipg_barrier();
 	/* As a rule every warp decodes its block; where blocks are big (or may be) four warps at a time, with two buffers each. */
 	rounds = sparse || d.big ? 2 : 1;
 	used = rounds == 1 ? warp : (warp & 3u) * 2;
 	for (uint32_t i = 0; i < rounds; i++) {
 		if ((rounds == 1 || warp >> 2 == i) && at->unit * ZIPG_WARPS + warp < at->item->nblocks)
-			error = zipg_decode_block(dt, sparse, at, warp, &d, shared, shared + ZIPG_DEC_STAGE + used * ZIPG_DEC_BUFFER);
+			error = zipg_decode_block(dt, sparse, at, warp, &d, shared, ZIPG_DEC_STAGE + used * ZIPG_DEC_BUFFER);
 		if (rounds == 2)
 			zipg_barrier();
 	}
 	if (error)
-		zipg_fail(job, at, error);
-	return d.table;
+		zipg_fail(job, at->index, error);
 }
 
 static ZIPG_DEVICE void zipg_entropy_decode(int dt, int sparse, const struct zipg_job *job)
 {
-	uint32_t *shared = zipg_shared(), *words = shared + ZIPG_DEC_QUEUE, loaded = ~0u;
-	int last;
+	struct zipg_place at;
 
-	for (uint32_t u = zipg_first_unit(job, words, &last); u < job->nunits; u = zipg_next_unit(job, u, words, last)) {
-		struct zipg_place at;
-		const struct zipg_item *item;
-
-		zipg_locate(job, u, &at);
-		item = at.item;
-		if (at.unit == 0 && zipg_tid() == 0) {
-			uint32_t error = zipg_check_header(at.frame, dt, ZIPG_CODEC_ENTROPY, sparse, item->nbytes,
-							   item->pos_var + item->var_bytes, item->var_bytes);
-
-			if (error)
-				zipg_fail(job, &at, error);
-		}
-		loaded = zipg_decode_group(dt, sparse, job, &at, shared, loaded);
-		zipg_decode_tail(&at);
-		zipg_finish_decode(job, &at);
-	}
+	zipg_locate(job, zipg_bid(), &at);
+	zipg_decode_group(dt, sparse, job, &at, zipg_shared());
+	zipg_decode_tail(&at);
+	zipg_check_header(job, &at, dt, ZIPG_CODEC_ENTROPY, sparse);
 }
 
 #endif

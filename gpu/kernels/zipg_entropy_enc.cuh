@@ -14,74 +14,66 @@ static ZIPG_DEVICE uint32_t zipg_column(int dt) { return dt == ZIPG_FP32 ? 16 : 
 static ZIPG_DEVICE uint32_t zipg_stream_words(int dt) { return 8u + zipg_column(dt) * 32u + 4u; }
 
 /* Shared memory in words: code table, sizes, columns, streams; the histograms lie where the streams come later. */
-#define ZIPG_ENC_SIZES 128u
-#define ZIPG_ENC_COLUMNS 160u
+#define ZIPG_ENC_SIZES 256u
+#define ZIPG_ENC_COLUMNS 288u
 #define ZIPG_ENC_WORDS(column) (ZIPG_ENC_COLUMNS + 8u * ((column) + 1u) * 32u + 8u * (8u + (column) * 32u + 4u))
 
-/* A bit stream in a column: finished words are at `word`, `lo` holds the next `pos` bits. */
+/* A bit stream in a column: the next word goes to shared[word], `lo` holds its first `pos` bits. */
 struct zipg_bits {
-	uint32_t *word;
-	uint32_t *end;         /* the last word, which a stream that is too long writes over and over */
+	uint32_t word;
+	uint32_t end;          /* the last word, which a stream that is too long writes over and over */
 	uint32_t lo;
 	uint32_t pos;
 };
 
-static ZIPG_DEVICE void zipg_put(struct zipg_bits *b, uint32_t code, uint32_t len)
+/* The low five bits of `len` count; the sum of `pos` and it is below 64. */
+static ZIPG_DEVICE void zipg_put(uint32_t *shared, struct zipg_bits *b, uint32_t code, uint32_t len)
 {
-	uint32_t hi;
+	uint32_t hi = zipg_shl64(code, 0, b->pos), sum = b->pos + len;
 
-	b->lo |= code << b->pos;
-	hi = zipg_shl64(code, 0, b->pos);
-	b->pos += len;
-	if (b->pos >= 32) {
-		*b->word = b->lo;
+	b->lo |= zipg_shl(code, b->pos);
+	b->pos = sum & 31u;
+	if (sum & 32u) {
+		shared[b->word] = b->lo;
 		b->word = b->word + 32 < b->end ? b->word + 32 : b->end;
 		b->lo = hi;
-		b->pos -= 32;
 	}
 }
 
-struct zipg_escape {
-	uint32_t code;
-	uint32_t len;
-};
-
-static ZIPG_DEVICE void zipg_put_pair(struct zipg_bits *b, uint32_t t, uint32_t e, const struct zipg_escape *esc)
+static ZIPG_DEVICE void zipg_put_pair(uint32_t *shared, struct zipg_bits *b, uint32_t t, uint32_t e, uint32_t esc)
 {
-	if (t >= 0xf000u)
-		zipg_put(b, esc->code | e << esc->len, esc->len + 16);
+	if (t >> 31)
+		zipg_put(shared, b, esc >> 8 | zipg_shl(e, esc), (esc & 31u) + 16);
 	else
-		zipg_put(b, t & 0xfffu, t >> 12);
+		zipg_put(shared, b, t >> 8, t & 31u);
 }
 
-/* One quad: two pairs, as a rule put at once. */
-static ZIPG_DEVICE void zipg_put_quad(int dt, const uint32_t *w, uint32_t base, uint32_t zero, const uint16_t *lut,
-				      const struct zipg_escape *esc, struct zipg_bits *b)
+/* One quad: two pairs, as a rule put at once. The code table is where shared memory starts. */
+static ZIPG_DEVICE void zipg_put_quad(int dt, const uint32_t *w, uint32_t base, uint32_t zero, uint32_t *shared, uint32_t esc,
+				      struct zipg_bits *b)
 {
 	int shift = zipg_shift(dt);
 	uint32_t v0 = zipg_symbols2(dt, zipg_fields(dt, w, 0), base, zero, 15);
-	uint32_t v1 = zipg_symbols2(dt, zipg_fields(dt, w, 1), base, zero, 15), o0, o1, t0, t1;
+	uint32_t v1 = zipg_symbols2(dt, zipg_fields(dt, w, 1), base, zero, 15), t0, t1;
 
-	/* Offsets into the table of 16-bit entries. */
+	/* Offsets into the table, in bytes. */
 	if (zipg_elem_bytes(dt) == 1) {
 		v0 |= v1 << 4;
-		o0 = v0 >> (shift - 1) & 0x1feu;
-		o1 = v0 >> (shift + 15) & 0x1feu;
+		v1 = v0 >> (shift + 14) & 0x3fcu;
+		v0 = (shift < 2 ? v0 << (2 - shift) : v0 >> (shift - 2)) & 0x3fcu;
 	} else {
-		o0 = (v0 * 0x10010u) >> 22;
-		o1 = (v1 * 0x10010u) >> 22;
+		v0 = (v0 * 0x10010u) >> 21;
+		v1 = (v1 * 0x10010u) >> 21;
 	}
-	t0 = *(const uint16_t *)((const char *)lut + o0);
-	t1 = *(const uint16_t *)((const char *)lut + o1);
-	if (ZIPG_UNLIKELY((t0 > t1 ? t0 : t1) >= 0xf000u)) {
+	t0 = *(const uint32_t *)((const char *)shared + v0);
+	t1 = *(const uint32_t *)((const char *)shared + v1);
+	if (ZIPG_UNLIKELY((t0 | t1) >> 31)) {
 		uint32_t e = zipg_quad_exp(dt, w);
 
-		zipg_put_pair(b, t0, e & 0xffffu, esc);
-		zipg_put_pair(b, t1, e >> 16, esc);
+		zipg_put_pair(shared, b, t0, e & 0xffffu, esc);
+		zipg_put_pair(shared, b, t1, e >> 16, esc);
 	} else {
-		uint32_t l0 = t0 >> 12;
-
-		zipg_put(b, (t0 & 0xfffu) | (t1 & 0xfffu) << l0, l0 + (t1 >> 12));
+		zipg_put(shared, b, ((t0 & ~0xffu) | zipg_shl(t1 & ~0xffu, t0)) >> 8, t0 + t1);
 	}
 }
 
@@ -123,14 +115,6 @@ static ZIPG_DEVICE int zipg_same(const struct zipg_common *c, uint32_t *value)
 	return all == any;
 }
 
-static ZIPG_DEVICE void zipg_put_pack(int dt, const uint32_t *w, const struct zipg_block *blk, uint32_t zero, const uint16_t *lut,
-				      const struct zipg_escape *esc, struct zipg_bits *bits)
-{
-	ZIPG_UNROLL
-	for (int q = 0; q < 8; q++)
-		zipg_put_quad(dt, w + q * zipg_quad_words(dt), blk->base, zero, lut, esc, bits);
-}
-
 /* Dense frames store the planes of a pack, sparse frames look whether they are constant. */
 static ZIPG_DEVICE void zipg_pack_planes(int dt, int sparse, const struct zipg_job *job, const struct zipg_place *at,
 					 const struct zipg_block *blk, uint32_t pack, const uint32_t *w, struct zipg_common *common)
@@ -151,23 +135,19 @@ static ZIPG_DEVICE void zipg_pack_planes(int dt, int sparse, const struct zipg_j
 	}
 }
 
-/* One pass over the block: planes, and the lane's stream into its column. `w` holds the first pack. */
-static ZIPG_DEVICE void zipg_encode_rows(int dt, int sparse, const struct zipg_job *job, const struct zipg_place *at, uint32_t *w,
-					 struct zipg_block *blk, const struct zipg_choice *c, const uint16_t *lut, uint32_t *column,
-					 struct zipg_common *common)
+/* The rows of the block: planes, and the lane's stream into its column. `w` holds the first pack. `code` 0: planes only, 1: normal, 2: zero. */
+static ZIPG_DEVICE void zipg_encode_packs(int dt, int sparse, int aligned, uint32_t code, const struct zipg_job *job, const struct zipg_place *at,
+					  const struct zipg_block *blk, uint32_t *w, uint32_t *shared, uint32_t esc, struct zipg_bits *bits,
+					  struct zipg_common *common)
 {
-	const struct zipg_tables *tables = (const struct zipg_tables *)(uintptr_t)job->tables;
-	uint32_t packs = (uint32_t)zipg_packs(dt), len, rows = (uint32_t)zipg_pack_rows(dt);
-	struct zipg_escape esc = { tables->esc_code[c->table], tables->esc_len[c->table] };
-	struct zipg_bits bits = { column, column + zipg_column(dt) * 32, 0, 0 };
+	uint32_t packs = (uint32_t)zipg_packs(dt), rows = (uint32_t)zipg_pack_rows(dt);
 
 	ZIPG_NO_UNROLL
 	for (uint32_t pack = 0; pack < packs; pack++) {
-		if (!c->raw) {
-			if (c->zero)
-				zipg_put_pack(dt, w, blk, 1, lut, &esc, &bits);
-			else
-				zipg_put_pack(dt, w, blk, 0, lut, &esc, &bits);
+		if (code) {
+			ZIPG_UNROLL
+			for (int q = 0; q < 8; q++)
+				zipg_put_quad(dt, w + q * zipg_quad_words(dt), blk->base, code - 1, shared, esc, bits);
 		}
 		zipg_pack_planes(dt, sparse, job, at, blk, pack, w, common);
 		if (sparse) {
@@ -176,10 +156,27 @@ static ZIPG_DEVICE void zipg_encode_rows(int dt, int sparse, const struct zipg_j
 				zipg_gather(&common[3], zipg_quad_exp(dt, w + q * zipg_quad_words(dt)));
 		}
 		if (pack + 1 < packs)
-			zipg_load_rows(blk->plain + (pack + 1) * rows * 512u, (int)rows, w);
+			zipg_load_rows(blk->plain + (pack + 1) * rows * 512u, (int)rows, aligned, w);
 	}
-	*bits.word = bits.lo;
-	len = (uint32_t)(bits.word - column) + bits.pos;
+}
+
+/* One pass over the block, and what came of it. */
+static ZIPG_DEVICE void zipg_encode_rows(int dt, int sparse, const struct zipg_job *job, const struct zipg_place *at, uint32_t *w,
+					 struct zipg_block *blk, const struct zipg_choice *c, uint32_t *shared, uint32_t esc,
+					 uint32_t column, struct zipg_common *common)
+{
+	struct zipg_bits bits = { column, column + zipg_column(dt) * 32, 0, 0 };
+	uint32_t len;
+
+	/* The usual cases have loops of their own: that makes a difference of registers, and of instructions to fetch. */
+	if (ZIPG_LIKELY(zipg_aligned(at->plain) && !c->raw && !c->zero))
+		zipg_encode_packs(dt, sparse, 1, 1, job, at, blk, w, shared, esc, &bits, common);
+	else if (zipg_aligned(at->plain) && !c->raw)
+		zipg_encode_packs(dt, sparse, 1, 2, job, at, blk, w, shared, esc, &bits, common);
+	else
+		zipg_encode_packs(dt, sparse, 0, c->raw ? 0 : 1 + c->zero, job, at, blk, w, shared, esc, &bits, common);
+	shared[bits.word] = bits.lo;
+	len = bits.word - column + bits.pos;
 	blk->units = (len + 3) / 4;
 	if (c->raw || zipg_any(bits.word >= bits.end)) {
 		blk->mode = 3;
@@ -220,32 +217,31 @@ static ZIPG_DEVICE void zipg_join_streams(const struct zipg_block *blk, const ui
 	zipg_syncwarp();
 }
 
-/* Reserve the group's space and write its directory. Returns where this warp's data goes, NULL when it does not fit. */
-static ZIPG_DEVICE uint8_t *zipg_entropy_place(const struct zipg_job *job, const struct zipg_place *at, uint32_t *sizes,
-					       const struct zipg_block *blk, uint32_t table, int active, uint32_t vecs)
+/* Sizes of the eight blocks, for the first warp: ask for the group's space. Returns the answer of zipg_reserve(), and the sums. */
+static ZIPG_DEVICE uint64_t zipg_entropy_reserve(const struct zipg_job *job, const struct zipg_place *at, const uint32_t *sizes,
+						 uint32_t *offset, uint32_t *total)
+{
+	uint32_t lane = zipg_lane(), v = lane < ZIPG_WARPS ? sizes[lane] : 0, sum = zipg_scan(v);
+
+	*total = zipg_shfl(sum, 31);
+	*offset = sum - v;
+	return lane == 0 ? zipg_reserve(job, at, *total) : 0;
+}
+
+/* The answer: sizes[0..7] become the places of the blocks, sizes[8] whether the group is inside the bound. */
+static ZIPG_DEVICE void zipg_entropy_place(int dt, int sparse, const struct zipg_job *job, const struct zipg_place *at, uint32_t *sizes,
+					   uint64_t was, uint32_t offset, uint32_t total)
 {
 	const struct zipg_item *item = at->item;
-	uint32_t lane = zipg_lane(), warp = zipg_warp(), off;
+	uint32_t lane = zipg_lane(), off = 0;
 
-	if (lane == 0)
-		sizes[warp] = vecs;
-	zipg_barrier();
-	if (warp == 0) {
-		uint32_t v = lane < ZIPG_WARPS ? sizes[lane] : 0, sum = zipg_scan(v), total = zipg_shfl(sum, 31);
-
-		off = lane == 0 ? zipg_reserve(job, at, total) : 0;
-		off = zipg_shfl(off, 0);
-		if (lane < ZIPG_WARPS)
-			sizes[lane] = off + sum - v;
-		if (lane == 0)
-			sizes[8] = ((uint64_t)off + total) * 16 <= item->var_bytes;
+	if (lane == 0) {
+		off = zipg_reserved(job, at, was, total, zipg_kinds(dt, ZIPG_CODEC_ENTROPY, sparse), (uint64_t)item->nblocks * 8);
+		sizes[8] = ((uint64_t)off + total) * 16 <= item->var_bytes;
 	}
-	zipg_barrier();
-	off = sizes[warp];
-	if (active && lane == 0)
-		zipg_st8(at->frame + item->pos_dir + (uint64_t)blk->number * 8, off,
-			 vecs | blk->base << 16 | (table | blk->mode << 5) << 24);
-	return sizes[8] ? at->frame + item->pos_var + (uint64_t)off * 16 : 0;
+	off = zipg_shfl(off, 0);
+	if (lane < ZIPG_WARPS)
+		sizes[lane] = off + offset;
 }
 
 /* Exponent data of the block to its place. */
@@ -255,7 +251,7 @@ static ZIPG_DEVICE void zipg_put_block(int dt, const struct zipg_block *blk, con
 
 	if (blk->mode == 3) {
 		for (uint32_t pack = 0; pack < (uint32_t)zipg_packs(dt); pack++) {
-			zipg_load_rows(blk->plain + pack * rows * 512u, (int)rows, w);
+			zipg_load_rows(blk->plain + pack * rows * 512u, (int)rows, 0, w);
 			ZIPG_UNROLL
 			for (int i = 0; i < 8; i++)
 				q[i] = zipg_quad_exp(dt, w + i * zipg_quad_words(dt));
@@ -281,7 +277,7 @@ static ZIPG_DEVICE uint8_t *zipg_put_planes(int dt, const struct zipg_block *blk
 		if (blk->same >> p & 1u)
 			continue;
 		for (uint32_t pack = 0; pack < (uint32_t)zipg_packs(dt); pack++) {
-			zipg_load_rows(blk->plain + pack * rows * 512u, (int)rows, w);
+			zipg_load_rows(blk->plain + pack * rows * 512u, (int)rows, 0, w);
 			zipg_store_plane(dt, p, out, pack, w);
 		}
 		out += zipg_plane_bytes(dt, p);
@@ -310,47 +306,68 @@ static ZIPG_DEVICE uint32_t zipg_block_size(int dt, int sparse, struct zipg_bloc
 	return vecs + blk->vecs;
 }
 
+/* The group as it is, into a raw frame. */
+static ZIPG_DEVICE void zipg_copy_group(const struct zipg_job *job, uint8_t *frame, const uint8_t *plain, uint32_t unit)
+{
+	uint64_t from = (uint64_t)unit * 8 * ZIPG_BLOCK;
+
+	zipg_copy(frame + ZIPG_HEADER + from, plain + from, unit + 1 == job->item.units ? job->item.nbytes - from : 8 * ZIPG_BLOCK);
+}
+
 static ZIPG_DEVICE void zipg_entropy_encode_unit(int dt, int sparse, const struct zipg_job *job, const struct zipg_place *at,
 						 uint32_t *shared)
 {
 	const struct zipg_tables *tables = (const struct zipg_tables *)(uintptr_t)job->tables;
-	uint32_t warp = zipg_warp(), lane = zipg_lane(), size = 0, none = 0;
-	uint32_t *column = shared + ZIPG_ENC_COLUMNS + warp * (zipg_column(dt) + 1) * 32 + lane;
+	uint32_t warp = zipg_warp(), lane = zipg_lane(), size = 0, offset = 0, total = 0, *sizes = shared + ZIPG_ENC_SIZES;
+	uint32_t column = ZIPG_ENC_COLUMNS + warp * (zipg_column(dt) + 1) * 32 + lane, esc;
 	uint32_t *streams = shared + ZIPG_ENC_COLUMNS + 8 * (zipg_column(dt) + 1) * 32, *stream = streams + warp * zipg_stream_words(dt);
 	struct zipg_common common[4] = { { ~0u, 0 }, { ~0u, 0 }, { ~0u, 0 }, { ~0u, 0 } };
 	struct zipg_block blk = { 0, at->unit * ZIPG_WARPS + warp, 0, 0, 0, 0, 0, 0, { 0, 0, 0 } };
 	struct zipg_choice c;
-	int active = blk.number < at->item->nblocks, whole = job->what == (ZIPG_WHAT_PLANES | ZIPG_WHAT_CODES);
+	uint64_t was = 0;
+	int active = blk.number < at->item->nblocks, whole = (job->what & 3u) == (ZIPG_WHAT_PLANES | ZIPG_WHAT_CODES);
 	uint32_t w[32];
-	uint8_t *out;
 
 	blk.plain = at->plain + (uint64_t)blk.number * ZIPG_BLOCK + lane * 16u;
-	if (active)
-		zipg_load_rows(blk.plain, zipg_pack_rows(dt), w);
+	if (active) {
+		zipg_load_rows(blk.plain, zipg_pack_rows(dt), 0, w);
+		/* The block's 64 lines: the rest of it is on its way while the table is chosen. */
+		zipg_prefetch(blk.plain - lane * 16u + lane * 128u);
+		zipg_prefetch(blk.plain - lane * 16u + 4096u + lane * 128u);
+	}
 	zipg_choose(dt, job, at, w, active, streams, &c);
 	if (!sparse && whole && c.frame_raw) {
-		uint64_t from = (uint64_t)at->unit * 8 * ZIPG_BLOCK, n = at->item->nbytes - from;
-
-		zipg_copy(at->frame + ZIPG_HEADER + from, at->plain + from,
-			  at->unit + 1 == at->item->units ? n : 8 * ZIPG_BLOCK);
-		zipg_finish_raw(job, at);
+		zipg_reserve_raw(job, at);
+		zipg_copy_group(job, at->frame, at->plain, at->unit);
+		zipg_unit_done(job, at);
 		return;
 	}
-	if (zipg_tid() < 128)
-		shared[zipg_tid()] = zipg_ld4((const uint32_t *)tables->enc[c.table] + zipg_tid());
+	shared[zipg_tid()] = zipg_ld4(&tables->enc[c.table][zipg_tid()]);
+	esc = zipg_ld4(&tables->esc[c.table]);
 	zipg_barrier();
 	blk.base = c.base;
 	blk.mode = c.zero;
 	if (active) {
-		zipg_encode_rows(dt, sparse, job, at, w, &blk, &c, (const uint16_t *)shared, column, common);
+		zipg_encode_rows(dt, sparse, job, at, w, &blk, &c, shared, esc, column, common);
 		size = zipg_block_size(dt, sparse, &blk, common);
-		if (blk.mode < 2)
-			zipg_join_streams(&blk, column, stream);
-		if (blk.mode == 3)
-			blk.base = none;
 	}
-	out = zipg_entropy_place(job, at, shared + ZIPG_ENC_SIZES, &blk, c.table, active, size);
-	if (out && active) {
+	if (lane == 0)
+		sizes[warp] = size;
+	zipg_barrier();
+	if (warp == 0)
+		was = zipg_entropy_reserve(job, at, sizes, &offset, &total);
+	/* Joining the streams hides how long the answer takes. */
+	if (active && blk.mode < 2)
+		zipg_join_streams(&blk, shared + column, stream);
+	if (warp == 0)
+		zipg_entropy_place(dt, sparse, job, at, sizes, was, offset, total);
+	zipg_barrier();
+	if (active && lane == 0)
+		zipg_st8(at->frame + at->item->pos_dir + (uint64_t)blk.number * 8, sizes[warp],
+			 size | (blk.mode == 3 ? 0 : blk.base) << 16 | (c.table | blk.mode << 5) << 24);
+	if (active && sizes[8]) {
+		uint8_t *out = at->frame + at->item->pos_var + (uint64_t)sizes[warp] * 16;
+
 		if (sparse)
 			out = zipg_put_planes(dt, &blk, out);
 		if (blk.mode != 2)
@@ -358,17 +375,20 @@ static ZIPG_DEVICE void zipg_entropy_encode_unit(int dt, int sparse, const struc
 	}
 	if (job->what & ZIPG_WHAT_PLANES)
 		zipg_encode_tail(at);
-	zipg_finish_encode(job, at, dt, ZIPG_CODEC_ENTROPY, sparse, (uint64_t)at->item->nblocks * 8);
+	zipg_unit_done(job, at);
 }
 
-static ZIPG_DEVICE void zipg_entropy_encode(int dt, int sparse, const struct zipg_job *job)
+static ZIPG_DEVICE void zipg_entropy_encode(int dt, int sparse, int share, const struct zipg_job *job)
 {
 	uint32_t *shared = zipg_shared(), *words = shared + ZIPG_ENC_SIZES + 16;
-	int last;
+	struct zipg_place at;
 
-	for (uint32_t u = zipg_first_unit(job, words, &last); u < job->nunits; u = zipg_next_unit(job, u, words, last)) {
-		struct zipg_place at;
-
+	if (!share) {
+		zipg_locate(job, zipg_bid(), &at);
+		zipg_entropy_encode_unit(dt, sparse, job, &at, shared);
+		return;
+	}
+	for (uint32_t u = zipg_first_unit(job, words); u < job->nunits; u = zipg_draw_unit(job, words)) {
 		zipg_locate(job, u, &at);
 		zipg_entropy_encode_unit(dt, sparse, job, &at, shared);
 	}

@@ -38,6 +38,18 @@ static ZIPG_DEVICE uint32_t zipg_octet(int dt, const uint32_t *w, uint32_t base,
 	return zipg_perm(y[0] * 0x10010u, y[1] * 0x10010u, 0x7632);
 }
 
+/* The four nibbles of a quad's symbols, in the mode that is known at run time. */
+static ZIPG_DEVICE uint32_t zipg_quad_nibbles(int dt, const uint32_t *w, uint32_t base, uint32_t mode)
+{
+	uint32_t two[8];
+	int qw = zipg_quad_words(dt);
+
+	ZIPG_UNROLL
+	for (int i = 0; i < qw; i++)
+		two[i] = two[qw + i] = w[i];
+	return (mode ? zipg_octet(dt, two, base, 1, ZIPG_FIXED_SYMBOLS) : zipg_octet(dt, two, base, 0, ZIPG_FIXED_SYMBOLS)) & 0xffffu;
+}
+
 static ZIPG_DEVICE uint32_t zipg_escape_bits(const uint32_t *code)
 {
 	uint32_t m = 0;
@@ -48,19 +60,13 @@ static ZIPG_DEVICE uint32_t zipg_escape_bits(const uint32_t *code)
 	return m;
 }
 
-static ZIPG_DEVICE void zipg_code_slice(int dt, const uint32_t *w, struct zipg_slice *s)
+static ZIPG_DEVICE void zipg_code_slice(int dt, const uint32_t *w, uint32_t zero, struct zipg_slice *s)
 {
 	int qw = zipg_quad_words(dt);
 
-	if (s->mode) {
-		ZIPG_UNROLL
-		for (int k = 0; k < 4; k++)
-			s->code[k] = zipg_octet(dt, w + 2 * k * qw, s->base, 1, ZIPG_FIXED_SYMBOLS);
-	} else {
-		ZIPG_UNROLL
-		for (int k = 0; k < 4; k++)
-			s->code[k] = zipg_octet(dt, w + 2 * k * qw, s->base, 0, ZIPG_FIXED_SYMBOLS);
-	}
+	ZIPG_UNROLL
+	for (int k = 0; k < 4; k++)
+		s->code[k] = zipg_octet(dt, w + 2 * k * qw, s->base, zero, ZIPG_FIXED_SYMBOLS);
 	s->escapes = zipg_escape_bits(s->code);
 }
 
@@ -92,27 +98,16 @@ static ZIPG_DEVICE void zipg_guess_base(int dt, const uint32_t *w, struct zipg_s
 	s->base = (uint32_t)base & zipg_emask(dt);
 }
 
-/* The best base and mode, by counting all exponents. `hist` is the warp's, 256 words. */
-static ZIPG_DEVICE void zipg_best_base(int dt, const uint32_t *w, uint32_t *hist, struct zipg_slice *s)
+/* The best base and mode out of a histogram of all exponents. */
+static ZIPG_DEVICE void zipg_best_base(int dt, const uint32_t *hist, struct zipg_slice *s)
 {
-	int qw = zipg_quad_words(dt);
-	uint32_t lane = zipg_lane(), limit = 1u << zipg_ebits(dt), best = 0;
+	uint32_t limit = 1u << zipg_ebits(dt), best = 0;
 
-	for (uint32_t i = lane; i < 256; i += 32)
-		hist[i] = 0;
-	zipg_syncwarp();
-	ZIPG_UNROLL
-	for (int q = 0; q < 8; q++) {
-		uint32_t e = zipg_quad_exp(dt, w + q * qw);
-
-		for (int i = 0; i < 4; i++)
-			zipg_shared_add(&hist[e >> 8 * i & 0xffu], 1);
-	}
-	zipg_syncwarp();
 	ZIPG_NO_UNROLL
-	for (uint32_t b = lane; b < limit; b += 32) {
+	for (uint32_t b = zipg_lane(); b < limit; b += 32) {
 		uint32_t normal = 0, zero = hist[0];
 
+		ZIPG_NO_UNROLL
 		for (uint32_t i = 0; i < ZIPG_FIXED_SYMBOLS; i++) {
 			uint32_t e = zipg_ebits(dt) < 8 ? (b + i) & zipg_emask(dt) : b + i, n = e < limit ? hist[e] : 0;
 
@@ -127,7 +122,47 @@ static ZIPG_DEVICE void zipg_best_base(int dt, const uint32_t *w, uint32_t *hist
 	best = zipg_warp_max(best);
 	s->base = best >> 1 & 0xffu;
 	s->mode = best & 1u;
+}
+
+/*
+ * The slice at p once more: with a code for zero, or with a better base when the guess let too many escape. It seldom comes to this, so it is
+ * written for few registers: rows are read again one by one, codes are put together in `room`, the warp's 256 words of shared memory.
+ */
+static ZIPG_DEVICE void zipg_recode_slice(int dt, const uint8_t *p, uint32_t *room, struct zipg_slice *s, int search)
+{
+	int qw = zipg_quad_words(dt), vq = zipg_vec_quads(dt);
+	uint32_t w[4], lane = zipg_lane();
+
+	if (search) {
+		for (uint32_t i = lane; i < 256; i += 32)
+			room[i] = 0;
+		zipg_syncwarp();
+		ZIPG_NO_UNROLL
+		for (int r = 0; r < zipg_pack_rows(dt); r++) {
+			zipg_load_rows(p + r * 512, 1, 0, w);
+			for (int q = 0; q < vq; q++)
+				zipg_count4(room, zipg_quad_exp(dt, w + q * qw));
+		}
+		zipg_syncwarp();
+		zipg_best_base(dt, room, s);
+		zipg_syncwarp();
+	}
+	ZIPG_NO_UNROLL
+	for (int r = 0; r < zipg_pack_rows(dt); r++) {
+		zipg_load_rows(p + r * 512, 1, 0, w);
+		ZIPG_UNROLL
+		for (int i = 0; i < vq; i++) {
+			uint32_t q = (uint32_t)(r * vq + i), n = zipg_quad_nibbles(dt, w + i * qw, s->base, s->mode);
+
+			((uint16_t *)&room[(q >> 1) * 32 + lane])[q & 1u] = (uint16_t)n;
+		}
+	}
 	zipg_syncwarp();
+	ZIPG_UNROLL
+	for (int k = 0; k < 4; k++)
+		s->code[k] = room[k * 32 + lane];
+	zipg_syncwarp();
+	s->escapes = zipg_escape_bits(s->code);
 }
 
 /* The exponent of code 8 k + i of the pack whose first row this lane has at p. */
@@ -135,33 +170,38 @@ static ZIPG_DEVICE uint32_t zipg_read_exponent(int dt, const uint8_t *p, uint32_
 {
 	uint32_t eb = (uint32_t)zipg_elem_bytes(dt), n = 8 * k + i, per = 16u / eb, x;
 
-	p += n / per * 512u + n % per * eb;
-	if (dt == ZIPG_FP32)
-		p += 2;
+	p += eb == 2 ? k * 512u + i * 2 : n / per * 512u + n % per * eb + (dt == ZIPG_FP32 ? 2 : 0);
 	if (eb == 1)
 		x = zipg_ld1(p);
-	else if (((uintptr_t)p & 1u) == 0)
+	else if (ZIPG_LIKELY(((uintptr_t)p & 1u) == 0))
 		x = zipg_ld2(p);
 	else
 		x = zipg_ld1(p) | zipg_ld1(p + 1) << 8;
 	return dt == ZIPG_FP16 ? x >> 10 & 31u : dt == ZIPG_E4M3 ? x >> 3 & 15u : dt == ZIPG_E5M2 ? x >> 2 & 31u : x >> 7 & 255u;
 }
 
-/* Raw exponents of the slice, at any byte address. */
-static ZIPG_DEVICE void zipg_put_raw_slice(int dt, const uint32_t *w, uint8_t *out)
+/* Raw exponents of the slice at p, to any byte address. */
+static ZIPG_DEVICE void zipg_put_raw_slice(int dt, const uint8_t *p, uint8_t *out)
 {
 	int qw = zipg_quad_words(dt), bits = zipg_ebits(dt);
-	uint32_t q[8], word[5], lane = zipg_lane();
+	uint32_t w[32], q[8], word[5], lane = zipg_lane();
 
+	if (bits == 8) {
+		int vq = zipg_vec_quads(dt);
+
+		ZIPG_NO_UNROLL
+		for (int r = 0; r < zipg_pack_rows(dt); r++) {
+			zipg_load_rows(p + r * 512, 1, 0, w);
+			ZIPG_UNROLL
+			for (int i = 0; i < 4 * vq; i++)
+				zipg_st1(out + lane * 32 + r * 4 * vq + i, zipg_quad_exp(dt, w + (i >> 2) * qw) >> 8 * (i & 3));
+		}
+		return;
+	}
+	zipg_load_rows(p, zipg_pack_rows(dt), 0, w);
 	ZIPG_UNROLL
 	for (int i = 0; i < 8; i++)
 		q[i] = zipg_quad_exp(dt, w + i * qw);
-	if (bits == 8) {
-		ZIPG_UNROLL
-		for (int i = 0; i < 32; i++)
-			zipg_st1(out + lane * 32 + i, q[i >> 2] >> 8 * (i & 3));
-		return;
-	}
 	zipg_pack_codes(bits, q, word);
 	ZIPG_UNROLL
 	for (int i = 0; i < 4 * bits; i++)
@@ -188,125 +228,160 @@ static ZIPG_DEVICE void zipg_get_raw_slice(int dt, const uint8_t *in, uint32_t *
 	}
 }
 
+/* What a slice becomes: codes, and how many bytes of variable data. */
+static ZIPG_DEVICE void zipg_make_slice(int dt, const uint8_t *p, const uint32_t *w, uint32_t *hist, struct zipg_slice *s,
+					uint32_t *nesc_p, uint32_t *before_p)
+{
+	uint32_t raw_bytes = (uint32_t)(zipg_raw_bytes(dt) / zipg_packs(dt)), before, nesc;
+
+	zipg_guess_base(dt, w, s);
+	zipg_code_slice(dt, w, 0, s);
+	before = zipg_scan(zipg_popc(s->escapes));
+	nesc = zipg_shfl(before, 31);
+	/* Once for a code for zero, and again where that does not help. */
+	ZIPG_NO_UNROLL
+	for (int search = !s->mode; search < 2 && (s->mode || nesc > ZIPG_FIXED_REFINE); search++) {
+		if (search && nesc <= ZIPG_FIXED_REFINE)
+			break;
+		zipg_recode_slice(dt, p, hist, s, search);
+		before = zipg_scan(zipg_popc(s->escapes));
+		nesc = zipg_shfl(before, 31);
+	}
+	if (ZIPG_UNLIKELY(nesc >= raw_bytes)) {
+		nesc = raw_bytes;
+		s->base = s->escapes = s->code[0] = s->code[1] = s->code[2] = s->code[3] = 0;
+		s->mode = 3;
+	}
+	*nesc_p = nesc;
+	*before_p = before - zipg_popc(s->escapes);
+}
+
 /*
- * Space for the group's variable data and its directory entry. `mine` is this warp's nesc; sizes[0..7] are the shared words.
- * Returns where the warp's bytes start, or NULL when they do not fit.
+ * The first warp ends the search for the group's place, and shares it: sizes[0..7] become offsets of the slices, sizes[8] the place,
+ * sizes[9] whether it is inside the bound.
  */
-static ZIPG_DEVICE uint8_t *zipg_fixed_place(const struct zipg_job *job, const struct zipg_place *at, uint32_t *sizes, uint32_t entry,
-					     uint32_t mine)
+static ZIPG_DEVICE void zipg_fixed_place(int dt, const struct zipg_job *job, const struct zipg_place *at, uint32_t *sizes, uint64_t was,
+					 uint32_t total, uint32_t offset)
 {
 	const struct zipg_item *item = at->item;
-	uint8_t *dir = at->frame + item->pos_dir + at->unit * 40u;
-	uint32_t lane = zipg_lane(), warp = zipg_warp(), off;
+	uint64_t dir_bytes = (item->nblocks * (uint64_t)zipg_packs(dt) + 7) / 8 * 40;
+	uint32_t lane = zipg_lane(), vecs = (total + 15) / 16, off = 0;
 
 	if (lane == 0) {
-		sizes[warp] = mine;
-		zipg_st4(dir + 8 + 4 * warp, entry);
+		off = zipg_reserved(job, at, was, vecs, zipg_kinds(dt, ZIPG_CODEC_FIXED, 0), dir_bytes);
+		zipg_st8(at->frame + item->pos_dir + at->unit * 40u, off, total);
+		sizes[8] = off;
+		sizes[9] = ((uint64_t)off + vecs) * 16 <= item->var_bytes;
 	}
-	zipg_barrier();
-	if (warp == 0) {
-		uint32_t v = lane < ZIPG_WARPS ? sizes[lane] : 0, sum = zipg_scan(v), total = zipg_shfl(sum, 31), vecs = (total + 15) / 16;
+	off = zipg_shfl(off, 0);
+	if (lane < ZIPG_WARPS)
+		sizes[lane] = offset;
+	if (lane < ((0u - total) & 15u) && ((uint64_t)off + vecs) * 16 <= item->var_bytes)
+		zipg_st1(at->frame + item->pos_var + (uint64_t)off * 16 + total + lane, 0);
+}
 
-		off = 0;
-		if (lane == 0) {
-			off = zipg_reserve(job, at, vecs);
-			zipg_st4(dir, off);
-			zipg_st4(dir + 4, total);
-		}
-		off = zipg_shfl(off, 0);
-		if (lane < ZIPG_WARPS)
-			sizes[lane] = sum - v;
-		if (lane == 0) {
-			sizes[8] = off;
-			sizes[9] = (uint64_t)(off + (uint64_t)vecs) * 16 <= item->var_bytes;
-		}
-		if ((uint64_t)(off + (uint64_t)vecs) * 16 <= item->var_bytes && lane < ((0u - total) & 15u))
-			zipg_st1(at->frame + item->pos_var + (uint64_t)off * 16 + total + lane, 0);
+static ZIPG_DEVICE void zipg_put_escapes(int dt, const uint8_t *p, uint32_t escapes, uint8_t *out)
+{
+	while (escapes) {
+		uint32_t b = zipg_top_bit(escapes);
+
+		escapes ^= 1u << b;
+		zipg_st1(out++, zipg_read_exponent(dt, p, b & 3u, b >> 2));
 	}
-	zipg_barrier();
-	if (!sizes[9])
-		return 0;
-	return at->frame + item->pos_var + (uint64_t)sizes[8] * 16 + sizes[warp];
 }
 
 static ZIPG_DEVICE void zipg_fixed_encode_slice(int dt, const struct zipg_job *job, const struct zipg_place *at, uint32_t *shared)
 {
 	const struct zipg_item *item = at->item;
-	uint32_t packs = (uint32_t)zipg_packs(dt), lane = zipg_lane();
-	uint32_t slice = at->unit * ZIPG_WARPS + zipg_warp(), block = slice / packs, pack = slice % packs;
+	uint32_t packs = (uint32_t)zipg_packs(dt), lane = zipg_lane(), *sizes = shared + ZIPG_FIXED_SIZES;
+	uint32_t slice = at->unit * ZIPG_WARPS + zipg_warp(), nesc = 0, before = 0, w[32], total = 0, offset = 0;
 	const uint8_t *p = at->plain + (uint64_t)slice * (512u * zipg_pack_rows(dt)) + lane * 16u;
-	struct zipg_slice none = { 0, 0, { 0, 0, 0, 0 }, 0 }, s = none;
-	int active = slice < item->nblocks * packs, raw = 0;
-	uint32_t w[32], nesc = 0, before = 0;
-	uint8_t *out;
+	struct zipg_slice s = { 0, 0, { 0, 0, 0, 0 }, 0 };
+	int active = slice < item->nblocks * packs;
+	uint64_t was = 0;
 
-	if (active) {
-		zipg_load_rows(p, zipg_pack_rows(dt), w);
-		if (job->what & ZIPG_WHAT_PLANES) {
-			ZIPG_UNROLL
-			for (int i = 0; i < zipg_planes(dt); i++)
-				zipg_store_plane(dt, i, at->frame + item->pos_plane[i] + (uint64_t)block * zipg_plane_bytes(dt, i), pack, w);
+	if (active)
+		zipg_load_rows(p, zipg_pack_rows(dt), 0, w);
+	if (ZIPG_LIKELY(job->what & ZIPG_WHAT_CODES)) {
+		if (active)
+			zipg_make_slice(dt, p, w, shared + zipg_warp() * 256u, &s, &nesc, &before);
+#if !ZIPG_PLANES_LATE
+	if (active && ZIPG_LIKELY(job->what & ZIPG_WHAT_PLANES)) {
+		ZIPG_UNROLL
+		for (int i = 0; i < zipg_planes(dt); i++)
+			zipg_store_plane(dt, i, at->frame + item->pos_plane[i] + (uint64_t)(slice / packs) * zipg_plane_bytes(dt, i),
+					 slice % packs, w);
+	}
+#endif
+		if (lane == 0) {
+			sizes[zipg_warp()] = nesc;
+			zipg_st4(at->frame + item->pos_dir + at->unit * 40u + 8 + 4 * zipg_warp(), s.base | s.mode << 8 | nesc << 16);
+		}
+		zipg_barrier();
+		if (zipg_warp() == 0) {
+			uint32_t v = lane < ZIPG_WARPS ? sizes[lane] : 0;
+
+			offset = zipg_scan(v);
+			total = zipg_shfl(offset, 31);
+			offset -= v;
+			if (lane == 0)
+				was = zipg_reserve(job, at, (total + 15) / 16);
 		}
 	}
+#if ZIPG_PLANES_LATE
+	/* The stores of planes and codes hide how long the answer takes. */
+	if (active && ZIPG_LIKELY(job->what & ZIPG_WHAT_PLANES)) {
+		ZIPG_UNROLL
+		for (int i = 0; i < zipg_planes(dt); i++)
+			zipg_store_plane(dt, i, at->frame + item->pos_plane[i] + (uint64_t)(slice / packs) * zipg_plane_bytes(dt, i),
+					 slice % packs, w);
+	}
+#endif
 	if (!(job->what & ZIPG_WHAT_CODES))
 		return;
 	if (active) {
-		uint32_t word[3];
 		uint8_t *codes = at->frame + item->pos_codes + (uint64_t)slice * 384 + lane * 4;
+		uint32_t word[3];
 
-		zipg_guess_base(dt, w, &s);
-		zipg_code_slice(dt, w, &s);
-		before = zipg_scan(zipg_popc(s.escapes));
-		nesc = zipg_shfl(before, 31);
-		if (ZIPG_UNLIKELY(nesc > ZIPG_FIXED_REFINE)) {
-			zipg_best_base(dt, w, shared + zipg_warp() * 256u, &s);
-			zipg_code_slice(dt, w, &s);
-			before = zipg_scan(zipg_popc(s.escapes));
-			nesc = zipg_shfl(before, 31);
-			raw = nesc >= (uint32_t)zipg_raw_bytes(dt) / packs;
-		}
-		if (raw) {
-			nesc = (uint32_t)zipg_raw_bytes(dt) / packs;
-			s = none;
-			s.mode = 3;
-		}
-		before -= zipg_popc(s.escapes);
 		zipg_code3(s.code, word);
 		ZIPG_UNROLL
 		for (int i = 0; i < 3; i++)
 			zipg_st4(codes + i * 128, word[i]);
 	}
-	out = zipg_fixed_place(job, at, shared + ZIPG_FIXED_SIZES, active ? s.base | s.mode << 8 | nesc << 16 : 0, nesc);
-	if (!out || !active)
-		return;
-	if (raw) {
-		zipg_put_raw_slice(dt, w, out);
-		return;
-	}
-	out += before;
-	while (s.escapes) {
-		uint32_t b = zipg_top_bit(s.escapes);
+	if (zipg_warp() == 0)
+		zipg_fixed_place(dt, job, at, sizes, was, total, offset);
+	zipg_barrier();
+	if (active && sizes[9]) {
+		uint8_t *out = at->frame + item->pos_var + (uint64_t)sizes[8] * 16 + sizes[zipg_warp()];
 
-		s.escapes ^= 1u << b;
-		zipg_st1(out++, zipg_read_exponent(dt, p, b & 3u, b >> 2));
+		if (s.mode == 3)
+			zipg_put_raw_slice(dt, p, out);
+		else
+			zipg_put_escapes(dt, p, s.escapes, out + before);
 	}
 }
 
-static ZIPG_DEVICE void zipg_fixed_encode(int dt, const struct zipg_job *job)
+static ZIPG_DEVICE void zipg_fixed_encode_unit(int dt, const struct zipg_job *job, uint32_t unit)
 {
-	uint32_t *shared = zipg_shared(), *words = shared + ZIPG_FIXED_SIZES + 16;
-	uint32_t slices = (uint32_t)zipg_packs(dt);
-	int last;
+	struct zipg_place at;
 
-	for (uint32_t u = zipg_first_unit(job, words, &last); u < job->nunits; u = zipg_next_unit(job, u, words, last)) {
-		struct zipg_place at;
+	zipg_locate(job, unit, &at);
+	zipg_fixed_encode_slice(dt, job, &at, zipg_shared());
+	if (job->what & ZIPG_WHAT_PLANES)
+		zipg_encode_tail(&at);
+	zipg_unit_done(job, &at);
+}
 
-		zipg_locate(job, u, &at);
-		zipg_fixed_encode_slice(dt, job, &at, shared);
-		if (job->what & ZIPG_WHAT_PLANES)
-			zipg_encode_tail(&at);
-		zipg_finish_encode(job, &at, dt, ZIPG_CODEC_FIXED, 0, (at.item->nblocks * slices + 7u) / 8u * 40u);
+static ZIPG_DEVICE void zipg_fixed_encode(int dt, int share, const struct zipg_job *job)
+{
+	uint32_t *words = zipg_shared() + ZIPG_FIXED_SIZES + 16;
+
+	if (!share) {
+		zipg_fixed_encode_unit(dt, job, zipg_bid());
+		return;
 	}
+	for (uint32_t u = zipg_first_unit(job, words); u < job->nunits; u = zipg_draw_unit(job, words))
+		zipg_fixed_encode_unit(dt, job, u);
 }
 
 /* What the directory says about this warp's slice. */
@@ -344,7 +419,7 @@ static ZIPG_DEVICE uint32_t zipg_read_entry(int dt, const struct zipg_place *at,
 	}
 	if (lane == 31 && sum != len)
 		error = ZIPG_ERROR_OFFSET;
-	if ((uint64_t)off * 16 + len > item->var_bytes)
+	if ((uint64_t)off * 16 + len > zipg_var_bytes(item, at->frame))
 		error = ZIPG_ERROR_OFFSET;
 	error = zipg_warp_max(error);
 	word = zipg_shfl(word, 2 + warp);
@@ -451,7 +526,7 @@ static ZIPG_DEVICE void zipg_fixed_decode_slice(int dt, const struct zipg_job *j
 		error = zipg_fixed_exponents(dt, &entry, word, column);
 	if (zipg_any(error != 0)) {
 		if (error)
-			zipg_fail(job, at, error);
+			zipg_fail(job, at->index, error);
 		return;
 	}
 	ZIPG_UNROLL
@@ -462,26 +537,12 @@ static ZIPG_DEVICE void zipg_fixed_decode_slice(int dt, const struct zipg_job *j
 
 static ZIPG_DEVICE void zipg_fixed_decode(int dt, const struct zipg_job *job)
 {
-	uint32_t *shared = zipg_shared(), *words = shared + ZIPG_FIXED_SIZES + 16;
-	int last;
+	struct zipg_place at;
 
-	for (uint32_t u = zipg_first_unit(job, words, &last); u < job->nunits; u = zipg_next_unit(job, u, words, last)) {
-		struct zipg_place at;
-		const struct zipg_item *item;
-
-		zipg_locate(job, u, &at);
-		item = at.item;
-		if (at.unit == 0 && zipg_tid() == 0) {
-			uint32_t error = zipg_check_header(at.frame, dt, ZIPG_CODEC_FIXED, 0, item->nbytes,
-							   item->pos_var + item->var_bytes, item->var_bytes);
-
-			if (error)
-				zipg_fail(job, &at, error);
-		}
-		zipg_fixed_decode_slice(dt, job, &at, shared);
-		zipg_decode_tail(&at);
-		zipg_finish_decode(job, &at);
-	}
+	zipg_locate(job, zipg_bid(), &at);
+	zipg_fixed_decode_slice(dt, job, &at, zipg_shared());
+	zipg_decode_tail(&at);
+	zipg_check_header(job, &at, dt, ZIPG_CODEC_FIXED, 0);
 }
 
 #endif

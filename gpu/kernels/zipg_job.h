@@ -11,7 +11,6 @@
 #define ZIPG_THREADS 256u      /* of every thread block: eight logical warps of 32 lanes */
 #define ZIPG_WARPS 8u
 #define ZIPG_BLOCK 8192u       /* bytes of input a block of the format has */
-#define ZIPG_JOB_ITEMS 24u     /* limit of one launch: the struct below must fit in 4 KiB of kernel parameters */
 
 /* One kernel a (codec, direction, dtype); sparse frames are entropy frames. */
 enum zipg_kernel_kind {
@@ -21,6 +20,9 @@ enum zipg_kernel_kind {
 	ZIPG_KIND_ENTROPY_DEC,
 	ZIPG_KIND_SPARSE_ENC,
 	ZIPG_KIND_SPARSE_DEC,
+	ZIPG_KIND_FIXED_SHARE,   /* encoders held to a share of the multiprocessors */
+	ZIPG_KIND_ENTROPY_SHARE,
+	ZIPG_KIND_SPARSE_SHARE,
 	ZIPG_KIND_RAW,         /* copy into or out of raw frames; dtype RAW */
 	ZIPG_KIND_SAMPLE,      /* dtype RAW */
 	ZIPG_KIND_COUNT
@@ -30,6 +32,7 @@ enum zipg_kernel_kind {
 #define ZIPG_WHAT_PLANES 1u    /* planes and tail */
 #define ZIPG_WHAT_CODES 2u     /* everything else, the header last */
 #define ZIPG_WHAT_DECODE 4u    /* of ZIPG_KIND_RAW: out of frames */
+#define ZIPG_WHAT_PROGRESS 8u  /* encoders: stamp the result of a frame as soon as it is finished */
 
 /*
  * A run of frames of one size: frame f covers the nbytes at plain + f * nbytes and lives at frame + f * step.
@@ -49,26 +52,28 @@ struct zipg_item {
 	uint64_t var_bytes;    /* decode: length of the variable part; encode: the most it may have */
 	uint32_t nblocks;
 	uint32_t units;
-	uint32_t first_unit;   /* number of its first unit in the launch */
-	uint32_t first_frame;  /* index of its first frame in state and result */
+	uint32_t own_sizes;    /* decode: frames differ in size; their headers say how long, up to var_bytes */
+	uint32_t pad;
 };
 
-/* Per-frame counters in device memory. Zero between launches: the last thread block of a frame clears them. */
+/* Per-frame counters in device memory. Zero between launches: who counts to the end clears them. */
 struct zipg_state {
-	uint32_t used;         /* variable part given out, in units of 16 bytes */
-	uint32_t done;         /* units finished */
-	uint32_t error;        /* first ZIPC_ERR_* found, negated */
+	uint64_t placed;       /* units that have their place << 40 | 16 bytes of variable part given out */
+	uint32_t done;         /* units finished, with ZIPG_WHAT_PROGRESS */
 	uint32_t pad;
 };
 
 /* Status beside 0 and ZIPC_ERR_*: the frame would not shrink and was not written. */
 #define ZIPG_STATUS_RAW 1
 
-/* One a frame, in host memory that the device can write. `stamp` is written last. */
+/*
+ * One a frame, in host memory that the device can write; zeroed by the host before the launch. It is valid when the launch has ended, or
+ * with ZIPG_WHAT_PROGRESS when `stamp` is that of the launch.
+ */
 struct zipg_result {
-	uint64_t frame_bytes;
+	uint64_t frame_bytes;  /* encode: of the frame; decode with own_sizes: what its header says */
 	int32_t status;
-	uint32_t stamp;        /* zipg_job.stamp of the launch that finished the frame */
+	uint32_t stamp;
 };
 
 /* What ZIPG_KIND_SAMPLE leaves, one an item, in host memory that the device can write. `stamp` is written last. */
@@ -87,29 +92,34 @@ struct zipg_queue {
 	uint32_t retired;
 };
 
-/* Tables in device memory, made when the device is opened. */
+/*
+ * Tables in device memory, made when the device is opened. Lengths stand in the lowest bits of an entry, because shifts look at no more
+ * than five bits and sums of lengths then need no masks.
+ */
 struct zipg_tables {
-	uint16_t enc[32][256];     /* code | length << 12 by pair index; 0xf000: no code */
-	uint32_t dec[32][4096];    /* by the next 12 bits: s0 | s1 << 8 | escape << 16 | length << 28 */
+	uint32_t enc[32][256];     /* by pair index: length | code << 8; 1 << 31: no code */
+	uint32_t dec[32][4096];    /* by the next 12 bits: length | s0 << 8 | s1 << 16; 1 << 31: escape */
 	uint16_t cost[32][16];     /* zipc_table_costs */
+	uint32_t esc[32];          /* the escape: length | code << 8 */
 	uint8_t mean[32];          /* zipc_table_means */
 	uint8_t zero[32];          /* zipc_table_zero */
-	uint16_t esc_code[32];
-	uint16_t esc_len[32];
 };
 
+/*
+ * One launch works on one item. Every field is then at a fixed place of the constant bank and costs no register; with a table of items in
+ * here the kernels spilled and lost a quarter of their speed.
+ */
 struct zipg_job {
-	uint32_t nitems;
-	uint32_t nunits;
+	uint32_t nunits;       /* of all frames */
 	uint32_t what;
 	uint32_t stamp;
-	uint32_t share;        /* 0, or only multiprocessors with a lower number work */
+	uint32_t share;        /* KIND_*_SHARE: only multiprocessors with a lower number work */
 	uint32_t hint;         /* sample: dtype to look for, RAW for any */
-	uint64_t state;        /* struct zipg_state[] */
-	uint64_t result;       /* struct zipg_result[], or zipg_look[] for sample */
+	uint64_t state;        /* struct zipg_state, one a frame */
+	uint64_t result;       /* struct zipg_result, one a frame, or zipg_look for sample */
 	uint64_t tables;       /* struct zipg_tables */
 	uint64_t queue;        /* struct zipg_queue */
-	struct zipg_item item[ZIPG_JOB_ITEMS];
+	struct zipg_item item;
 };
 
 #endif

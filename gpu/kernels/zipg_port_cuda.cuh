@@ -44,10 +44,17 @@ static ZIPG_DEVICE uint32_t zipg_warp_and(uint32_t v) { return __reduce_and_sync
 static ZIPG_DEVICE uint32_t zipg_warp_or(uint32_t v) { return __reduce_or_sync(~0u, v); }
 
 static ZIPG_DEVICE uint32_t zipg_atomic_add(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
-static ZIPG_DEVICE uint32_t zipg_atomic_cas(uint32_t *p, uint32_t was, uint32_t v) { return atomicCAS(p, was, v); }
+static ZIPG_DEVICE uint64_t zipg_atomic_add64(uint64_t *p, uint64_t v)
+{
+	return atomicAdd((unsigned long long *)p, (unsigned long long)v);
+}
+
 static ZIPG_DEVICE void zipg_shared_add(uint32_t *p, uint32_t v) { atomicAdd(p, v); }
 static ZIPG_DEVICE void zipg_shared_or(uint32_t *p, uint32_t v) { atomicOr(p, v); }
 static ZIPG_DEVICE uint32_t zipg_load_volatile(const uint32_t *p) { return *(const volatile uint32_t *)p; }
+/* Bring the line of p into L2. */
+static ZIPG_DEVICE void zipg_prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" : : "l"(p)); }
+
 static ZIPG_DEVICE void zipg_store_volatile(uint32_t *p, uint32_t v) { *(volatile uint32_t *)p = v; }
 
 /* Cached read of memory that nobody writes during the kernel. */
@@ -111,7 +118,21 @@ static ZIPG_DEVICE uint32_t zipg_lookup4(uint32_t a, uint32_t b, uint32_t sel) {
 /* Upper and lower word of hi:lo shifted by s & 31. */
 static ZIPG_DEVICE uint32_t zipg_shl64(uint32_t lo, uint32_t hi, uint32_t s) { return __funnelshift_l(lo, hi, s); }
 static ZIPG_DEVICE uint32_t zipg_shr64(uint32_t lo, uint32_t hi, uint32_t s) { return __funnelshift_r(lo, hi, s); }
+/* Shifts by the low five bits of s, whatever is above them. */
+static ZIPG_DEVICE uint32_t zipg_shl(uint32_t v, uint32_t s) { return __funnelshift_l(0, v, s); }
+static ZIPG_DEVICE uint32_t zipg_shr(uint32_t v, uint32_t s) { return __funnelshift_r(v, 0, s); }
+
+/* Bits of a where mask is set, of b elsewhere. */
+static ZIPG_DEVICE uint32_t zipg_select(uint32_t mask, uint32_t a, uint32_t b)
+{
+	uint32_t r;
+
+	asm("lop3.b32 %0, %1, %2, %3, 0xe4;" : "=r"(r) : "r"(a), "r"(b), "r"(mask));
+	return r;
+}
+
 static ZIPG_DEVICE uint32_t zipg_popc(uint32_t v) { return (uint32_t)__popc((int)v); }
+static ZIPG_DEVICE uint32_t zipg_sum_bytes(uint32_t v) { return __dp4a(v, 0x01010101u, 0u); }
 static ZIPG_DEVICE uint32_t zipg_top_bit(uint32_t v) { return 31u - (uint32_t)__clz((int)v); }
 
 /* min(x + add, limit) in both 16-bit halves, unsigned, wrapping. */

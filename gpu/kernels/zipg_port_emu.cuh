@@ -81,11 +81,10 @@ ZIPG_EMU_REDUCE(zipg_warp_or, a | b)
 
 static ZIPG_DEVICE uint32_t zipg_atomic_add(uint32_t *p, uint32_t v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
 
-static ZIPG_DEVICE uint32_t zipg_atomic_cas(uint32_t *p, uint32_t was, uint32_t v)
-{
-	__atomic_compare_exchange_n(p, &was, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	return was;
-}
+static ZIPG_DEVICE uint64_t zipg_atomic_add64(uint64_t *p, uint64_t v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
+
+/* Reads a byte, so that a prefetch outside of a buffer is found. */
+static ZIPG_DEVICE void zipg_prefetch(const void *p) { (void)*(const volatile uint8_t *)p; }
 
 static ZIPG_DEVICE void zipg_shared_add(uint32_t *p, uint32_t v) { *p += v; }
 static ZIPG_DEVICE void zipg_shared_or(uint32_t *p, uint32_t v) { *p |= v; }
@@ -139,7 +138,11 @@ static ZIPG_DEVICE uint32_t zipg_shr64(uint32_t lo, uint32_t hi, uint32_t s)
 	return (uint32_t)(((uint64_t)hi << 32 | lo) >> (s & 31u));
 }
 
+static ZIPG_DEVICE uint32_t zipg_shl(uint32_t v, uint32_t s) { return v << (s & 31u); }
+static ZIPG_DEVICE uint32_t zipg_shr(uint32_t v, uint32_t s) { return v >> (s & 31u); }
+static ZIPG_DEVICE uint32_t zipg_select(uint32_t mask, uint32_t a, uint32_t b) { return (a & mask) | (b & ~mask); }
 static ZIPG_DEVICE uint32_t zipg_popc(uint32_t v) { return (uint32_t)__builtin_popcount(v); }
+static ZIPG_DEVICE uint32_t zipg_sum_bytes(uint32_t v) { return (v & 255u) + (v >> 8 & 255u) + (v >> 16 & 255u) + (v >> 24); }
 static ZIPG_DEVICE uint32_t zipg_top_bit(uint32_t v) { return 31u - (uint32_t)__builtin_clz(v); }
 
 static ZIPG_DEVICE uint32_t zipg_addmin2(uint32_t x, uint32_t add, uint32_t limit)

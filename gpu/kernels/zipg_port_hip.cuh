@@ -75,10 +75,17 @@ ZIPG_HIP_REDUCE(zipg_warp_and, a & b)
 ZIPG_HIP_REDUCE(zipg_warp_or, a | b)
 
 static ZIPG_DEVICE uint32_t zipg_atomic_add(uint32_t *p, uint32_t v) { return atomicAdd(p, v); }
-static ZIPG_DEVICE uint32_t zipg_atomic_cas(uint32_t *p, uint32_t was, uint32_t v) { return atomicCAS(p, was, v); }
+static ZIPG_DEVICE uint64_t zipg_atomic_add64(uint64_t *p, uint64_t v)
+{
+	return atomicAdd((unsigned long long *)p, (unsigned long long)v);
+}
+
 static ZIPG_DEVICE void zipg_shared_add(uint32_t *p, uint32_t v) { atomicAdd(p, v); }
 static ZIPG_DEVICE void zipg_shared_or(uint32_t *p, uint32_t v) { atomicOr(p, v); }
 static ZIPG_DEVICE uint32_t zipg_load_volatile(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+/* Bring the line of p into L2. */
+static ZIPG_DEVICE void zipg_prefetch(const void *p) { (void)p; }
+
 static ZIPG_DEVICE void zipg_store_volatile(uint32_t *p, uint32_t v) { *(volatile uint32_t *)p = v; }
 
 typedef uint32_t zipg_u32x4 __attribute__((ext_vector_type(4)));
@@ -148,7 +155,11 @@ static ZIPG_DEVICE uint32_t zipg_shl64(uint32_t lo, uint32_t hi, uint32_t s)
 }
 
 static ZIPG_DEVICE uint32_t zipg_shr64(uint32_t lo, uint32_t hi, uint32_t s) { return __builtin_amdgcn_alignbit(hi, lo, s); }
+static ZIPG_DEVICE uint32_t zipg_shl(uint32_t v, uint32_t s) { return v << (s & 31u); }
+static ZIPG_DEVICE uint32_t zipg_shr(uint32_t v, uint32_t s) { return v >> (s & 31u); }
+static ZIPG_DEVICE uint32_t zipg_select(uint32_t mask, uint32_t a, uint32_t b) { return (a & mask) | (b & ~mask); }
 static ZIPG_DEVICE uint32_t zipg_popc(uint32_t v) { return (uint32_t)__builtin_popcount(v); }
+static ZIPG_DEVICE uint32_t zipg_sum_bytes(uint32_t v) { return __builtin_amdgcn_sad_u8(v, 0, 0); }
 static ZIPG_DEVICE uint32_t zipg_top_bit(uint32_t v) { return 31u - (uint32_t)__builtin_clz(v); }
 
 static ZIPG_DEVICE uint32_t zipg_addmin2(uint32_t x, uint32_t add, uint32_t limit)

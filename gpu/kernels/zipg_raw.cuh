@@ -7,32 +7,21 @@
 
 static ZIPG_DEVICE void zipg_raw_copy(const struct zipg_job *job)
 {
-	uint32_t *words = zipg_shared();
-	int last;
+	struct zipg_place at;
+	uint64_t from, n;
 
-	for (uint32_t u = zipg_first_unit(job, words, &last); u < job->nunits; u = zipg_next_unit(job, u, words, last)) {
-		struct zipg_place at;
-		uint64_t from, n;
-
-		zipg_locate(job, u, &at);
-		from = (uint64_t)at.unit * 8 * ZIPG_BLOCK;
-		n = at.item->nbytes - from;
-		n = n < 8 * ZIPG_BLOCK ? n : 8 * ZIPG_BLOCK;
-		if (!(job->what & ZIPG_WHAT_DECODE)) {
-			zipg_copy(at.frame + ZIPG_HEADER + from, at.plain + from, n);
-			zipg_finish_raw(job, &at);
-			continue;
-		}
-		if (at.unit == 0 && zipg_tid() == 0) {
-			uint32_t error = zipg_check_header(at.frame, 0, ZIPG_CODEC_RAW, 0, at.item->nbytes,
-							   at.item->nbytes + ZIPG_HEADER, 0);
-
-			if (error)
-				zipg_fail(job, &at, error);
-		}
+	zipg_locate(job, zipg_bid(), &at);
+	from = (uint64_t)at.unit * 8 * ZIPG_BLOCK;
+	n = at.item->nbytes - from;
+	n = n < 8 * ZIPG_BLOCK ? n : 8 * ZIPG_BLOCK;
+	if (job->what & ZIPG_WHAT_DECODE) {
+		zipg_check_header(job, &at, 0, ZIPG_CODEC_RAW, 0);
 		zipg_copy(at.plain + from, at.frame + ZIPG_HEADER + from, n);
-		zipg_finish_decode(job, &at);
+		return;
 	}
+	zipg_reserve_raw(job, &at);
+	zipg_copy(at.frame + ZIPG_HEADER + from, at.plain + from, n);
+	zipg_unit_done(job, &at);
 }
 
 #endif

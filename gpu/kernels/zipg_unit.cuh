@@ -28,55 +28,56 @@ struct zipg_place {
 
 static ZIPG_DEVICE void zipg_locate(const struct zipg_job *job, uint32_t unit, struct zipg_place *at)
 {
-	uint32_t lo = 0, hi = job->nitems, f;
-	const struct zipg_item *item;
+	const struct zipg_item *item = &job->item;
+	uint32_t f = 0;
 
-	while (hi - lo > 1) {
-		uint32_t mid = (lo + hi) / 2;
-
-		if (job->item[mid].first_unit <= unit)
-			lo = mid;
-		else
-			hi = mid;
+	if (unit >= item->units) {
+		f = unit / item->units;
+		unit -= f * item->units;
 	}
-	item = &job->item[lo];
-	unit -= item->first_unit;
-	f = unit < item->units ? 0 : unit / item->units;
 	at->item = item;
-	at->unit = unit - f * item->units;
-	at->index = item->first_frame + f;
-	at->plain = (uint8_t *)(uintptr_t)item->plain + f * item->nbytes;
-	at->frame = (uint8_t *)(uintptr_t)item->frame + f * item->step;
+	at->unit = unit;
+	at->index = f;
+	at->plain = (uint8_t *)(uintptr_t)item->plain;
+	at->frame = (uint8_t *)(uintptr_t)item->frame;
+	if (f) {
+		at->plain += f * item->nbytes;
+		at->frame += f * item->step;
+	}
 }
 
 /* ---- work distribution ---- */
 
 /*
- * Without a share, thread block i takes unit i, i + grid, ... With one, thread blocks on other multiprocessors retire at once and the rest draw
- * tickets. The last to retire draws what is left, so the work gets done even if no thread block landed on the chosen ones.
+ * As a rule thread block i takes unit i and is done. Encoders have second kernels that are held to a share of the multiprocessors (a loop in the
+ * first ones would cost registers): thread blocks on other multiprocessors retire at once and the rest draw tickets. The last to
+ * retire draws what is left, so the work gets done even if no thread block landed on the chosen ones. `words` are four shared words
+ * of this machinery: what it remembers it keeps there, not in registers.
  */
-static ZIPG_DEVICE uint32_t zipg_broadcast_add(uint32_t *p, uint32_t *shared)
+#define ZIPG_QUEUE_WORDS 4u
+
+static ZIPG_DEVICE uint32_t zipg_broadcast_add(uint32_t *p, uint32_t *words)
 {
 	uint32_t v;
 
 	zipg_barrier();
 	if (zipg_tid() == 0)
-		*shared = zipg_atomic_add(p, 1);
+		words[0] = zipg_atomic_add(p, 1);
 	zipg_barrier();
-	v = *shared;
+	v = words[0];
 	zipg_barrier();
 	return v;
 }
 
 /* The next ticket; the last thread block to find none left clears the queue. */
-static ZIPG_DEVICE uint32_t zipg_draw_unit(const struct zipg_job *job, uint32_t *shared, int last)
+static ZIPG_DEVICE uint32_t zipg_draw_unit(const struct zipg_job *job, uint32_t *words)
 {
 	struct zipg_queue *queue = (struct zipg_queue *)(uintptr_t)job->queue;
-	uint32_t unit = zipg_broadcast_add(&queue->ticket, shared);
+	uint32_t unit = zipg_broadcast_add(&queue->ticket, words);
 
 	if (unit < job->nunits)
 		return unit;
-	if (last || zipg_broadcast_add(&queue->retired, shared) == zipg_grid() - 1) {
+	if (words[2] || zipg_broadcast_add(&queue->retired, words) == zipg_grid() - 1) {
 		if (zipg_tid() == 0) {
 			queue->ticket = 0;
 			queue->retired = 0;
@@ -85,27 +86,22 @@ static ZIPG_DEVICE uint32_t zipg_draw_unit(const struct zipg_job *job, uint32_t 
 	return ~0u;
 }
 
-static ZIPG_DEVICE uint32_t zipg_first_unit(const struct zipg_job *job, uint32_t *shared, int *last)
+static ZIPG_DEVICE uint32_t zipg_first_unit(const struct zipg_job *job, uint32_t *words)
 {
 	struct zipg_queue *queue = (struct zipg_queue *)(uintptr_t)job->queue;
 
-	*last = 0;
-	if (ZIPG_LIKELY(!job->share))
-		return zipg_bid();
-	if (zipg_tid() == 0)
-		shared[1] = zipg_smid() >= job->share;
-	zipg_barrier();
-	if (shared[1]) {
-		if (zipg_broadcast_add(&queue->retired, shared) != zipg_grid() - 1)
-			return ~0u;
-		*last = 1;
+	if (zipg_tid() == 0) {
+		words[1] = zipg_smid() >= job->share;
+		words[2] = 0;
 	}
-	return zipg_draw_unit(job, shared, *last);
-}
-
-static ZIPG_DEVICE uint32_t zipg_next_unit(const struct zipg_job *job, uint32_t unit, uint32_t *shared, int last)
-{
-	return ZIPG_LIKELY(!job->share) ? unit + zipg_grid() : zipg_draw_unit(job, shared, last);
+	zipg_barrier();
+	if (words[1]) {
+		if (zipg_broadcast_add(&queue->retired, words) != zipg_grid() - 1)
+			return ~0u;
+		if (zipg_tid() == 0)
+			words[2] = 1;
+	}
+	return zipg_draw_unit(job, words);
 }
 
 /* ---- tensor rows ---- */
@@ -128,10 +124,15 @@ static ZIPG_DEVICE struct zipg_vec zipg_ld16_any(const uint8_t *p)
 	return v;
 }
 
-/* `rows` rows of this lane from the block row at p (which is the lane's own vector). */
-static ZIPG_DEVICE void zipg_load_rows(const uint8_t *p, int rows, uint32_t *w)
+static ZIPG_DEVICE int zipg_aligned(const uint8_t *p) { return ((uintptr_t)p & 15u) == 0; }
+
+/*
+ * `rows` rows of this lane from the block row at p (which is the lane's own vector). Loops that must be fast come in a
+ * version for `aligned` tensors, without the code for others.
+ */
+static ZIPG_DEVICE void zipg_load_rows(const uint8_t *p, int rows, int aligned, uint32_t *w)
 {
-	if (ZIPG_LIKELY(((uintptr_t)p & 15u) == 0)) {
+	if (aligned || ZIPG_LIKELY(zipg_aligned(p))) {
 		ZIPG_UNROLL
 		for (int r = 0; r < rows; r++) {
 			struct zipg_vec v = zipg_ld16(p + r * 512);
@@ -183,11 +184,11 @@ static ZIPG_DEVICE void zipg_st16_any(uint8_t *p, struct zipg_vec v)
 	}
 }
 
-static ZIPG_DEVICE void zipg_store_row(uint8_t *p, const uint32_t *w)
+static ZIPG_DEVICE void zipg_store_row(uint8_t *p, int aligned, const uint32_t *w)
 {
 	struct zipg_vec v = zipg_vec4(w[0], w[1], w[2], w[3]);
 
-	if (ZIPG_LIKELY(((uintptr_t)p & 15u) == 0))
+	if (aligned || ZIPG_LIKELY(zipg_aligned(p)))
 		zipg_st16(p, v);
 	else
 		zipg_st16_any(p, v);
@@ -196,6 +197,7 @@ static ZIPG_DEVICE void zipg_store_row(uint8_t *p, const uint32_t *w)
 /* All threads copy n bytes between any addresses. */
 static ZIPG_DEVICE void zipg_copy_bytes(uint8_t *dst, const uint8_t *src, uint32_t n)
 {
+	ZIPG_NO_UNROLL
 	for (uint32_t i = zipg_tid(); i < n; i += ZIPG_THREADS)
 		zipg_st1(dst + i, zipg_ld1(src + i));
 }
@@ -209,14 +211,14 @@ static ZIPG_DEVICE void zipg_copy(uint8_t *dst, const uint8_t *src, uint64_t n)
 	for (; r + 3 * ZIPG_WARPS < rows; r += 4 * ZIPG_WARPS) {
 		ZIPG_UNROLL
 		for (int k = 0; k < 4; k++)
-			zipg_load_rows(src + (r + k * ZIPG_WARPS) * 512u + zipg_lane() * 16u, 1, w + 4 * k);
+			zipg_load_rows(src + (r + k * ZIPG_WARPS) * 512u + zipg_lane() * 16u, 1, 0, w + 4 * k);
 		ZIPG_UNROLL
 		for (int k = 0; k < 4; k++)
-			zipg_store_row(dst + (r + k * ZIPG_WARPS) * 512u + zipg_lane() * 16u, w + 4 * k);
+			zipg_store_row(dst + (r + k * ZIPG_WARPS) * 512u + zipg_lane() * 16u, 0, w + 4 * k);
 	}
 	for (; r < rows; r += ZIPG_WARPS) {
-		zipg_load_rows(src + r * 512u + zipg_lane() * 16u, 1, w);
-		zipg_store_row(dst + r * 512u + zipg_lane() * 16u, w);
+		zipg_load_rows(src + r * 512u + zipg_lane() * 16u, 1, 0, w);
+		zipg_store_row(dst + r * 512u + zipg_lane() * 16u, 0, w);
 	}
 	zipg_copy_bytes(dst + rows * 512u, src + rows * 512u, (uint32_t)(n & 511u));
 }
@@ -307,153 +309,170 @@ static ZIPG_DEVICE void zipg_join_pack(int dt, uint8_t *out, const uint32_t *e, 
 
 			zipg_quad_join(dt, e[q], of, w + i * qw);
 		}
-		zipg_store_row(out + r * 512, w);
+		zipg_store_row(out + r * 512, 0, w);
 	}
 }
 
 /* ---- ends of a frame ---- */
 
-static ZIPG_DEVICE void zipg_fail(const struct zipg_job *job, const struct zipg_place *at, uint32_t error)
+static ZIPG_DEVICE struct zipg_result *zipg_result_of(const struct zipg_job *job, uint32_t index)
 {
-	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state;
-
-	zipg_atomic_cas(&state[at->index].error, 0, error);
+	return (struct zipg_result *)(uintptr_t)job->result + index;
 }
 
-static ZIPG_DEVICE void zipg_put_header(uint8_t *frame, int dt, int codec, int sparse, uint64_t nbytes, uint64_t frame_bytes,
-					 uint64_t var_bytes)
+/* Decoders: the frame is bad. Any of several errors may win. */
+static ZIPG_DEVICE void zipg_fail(const struct zipg_job *job, uint32_t index, uint32_t error)
+{
+	zipg_store_volatile((uint32_t *)&zipg_result_of(job, index)->status, 0u - error);
+}
+
+/* Version, dtype, codec and flags as they stand in the header. */
+static ZIPG_DEVICE uint32_t zipg_kinds(int dt, int codec, int sparse)
+{
+	return 1u | (uint32_t)dt << 8 | (uint32_t)codec << 16 | (uint32_t)sparse << 24;
+}
+
+static ZIPG_DEVICE void zipg_put_header(uint8_t *frame, uint32_t kinds, uint64_t nbytes, uint64_t frame_bytes, uint64_t var_bytes)
 {
 	struct zipg_vec zero = zipg_vec4(0, 0, 0, 0);
 
-	zipg_st16(frame, zipg_vec4(ZIPG_MAGIC, 1u | (uint32_t)dt << 8 | (uint32_t)codec << 16 | (uint32_t)sparse << 24,
-				   (uint32_t)nbytes, (uint32_t)(nbytes >> 32)));
+	zipg_st16(frame, zipg_vec4(ZIPG_MAGIC, kinds, (uint32_t)nbytes, (uint32_t)(nbytes >> 32)));
 	zipg_st16(frame + 16, zipg_vec4((uint32_t)frame_bytes, (uint32_t)(frame_bytes >> 32), (uint32_t)var_bytes,
 					(uint32_t)(var_bytes >> 32)));
 	zipg_st16(frame + 32, zero);
 	zipg_st16(frame + 48, zero);
 }
 
-/* The receiver's check of the header against what it was told the frame is. */
-static ZIPG_DEVICE uint32_t zipg_check_header(const uint8_t *frame, int dt, int codec, int sparse, uint64_t nbytes,
-					      uint64_t frame_bytes, uint64_t var_bytes)
-{
-	const uint32_t *h = (const uint32_t *)frame;
-	uint32_t kinds = zipg_ld4(h + 1), rest = 0;
+static ZIPG_DEVICE uint64_t zipg_ld8_header(const uint8_t *p) { return zipg_ld4(p) | (uint64_t)zipg_ld4(p + 4) << 32; }
 
-	for (int i = 8; i < 16; i++)
+/* The length of the variable part that a decoder goes by: what the host said, or what the header says up to that. */
+static ZIPG_DEVICE uint64_t zipg_var_bytes(const struct zipg_item *item, const uint8_t *frame)
+{
+	uint64_t var_bytes = item->var_bytes, said;
+
+	if (!item->own_sizes)
+		return var_bytes;
+	said = zipg_ld8_header(frame + 24);
+	return said < var_bytes ? said : var_bytes;
+}
+
+/* The receiver's check of the header against what it was told the frame is, by one thread of the frame. */
+static ZIPG_DEVICE void zipg_header_ok(const struct zipg_job *job, uint32_t index, const uint8_t *h, uint32_t want)
+{
+	uint64_t var_bytes = zipg_var_bytes(&job->item, h), frame_bytes = job->item.pos_var + var_bytes;
+	uint32_t kinds, rest = 0, error = 0;
+
+	kinds = zipg_ld4(h + 4);
+	ZIPG_NO_UNROLL
+	for (int i = 32; i < 64; i += 4)
 		rest |= zipg_ld4(h + i);
 	if (zipg_ld4(h) != ZIPG_MAGIC)
-		return 4;
-	if ((kinds & 0xffu) != 1)
-		return 5;
-	if ((kinds >> 16 & 0xffu) != (uint32_t)codec)
-		return 7;
-	if ((kinds >> 8 & 0xffu) != (uint32_t)dt)
-		return 6;
-	if (kinds >> 24 != (uint32_t)sparse)
-		return 8;
-	if (zipg_ld4(h + 2) != (uint32_t)nbytes || zipg_ld4(h + 3) != (uint32_t)(nbytes >> 32) ||
-	    zipg_ld4(h + 4) != (uint32_t)frame_bytes || zipg_ld4(h + 5) != (uint32_t)(frame_bytes >> 32) ||
-	    zipg_ld4(h + 6) != (uint32_t)var_bytes || zipg_ld4(h + 7) != (uint32_t)(var_bytes >> 32))
-		return 9;
-	return rest ? 10 : 0;
+		error = 4;
+	else if ((kinds ^ want) & 0xffu)
+		error = 5;
+	else if ((kinds ^ want) >> 16 & 0xffu)
+		error = 7;
+	else if ((kinds ^ want) >> 8 & 0xffu)
+		error = 6;
+	else if (kinds != want)
+		error = 8;
+	else if (zipg_ld8_header(h + 8) != job->item.nbytes || zipg_ld8_header(h + 16) != frame_bytes ||
+		 zipg_ld8_header(h + 24) != var_bytes || (var_bytes & 15u))
+		error = 9;
+	else if (rest)
+		error = 10;
+	if (error)
+		zipg_fail(job, index, error);
+	if (job->item.own_sizes)
+		zipg_result_of(job, index)->frame_bytes = frame_bytes;
+}
+
+static ZIPG_DEVICE void zipg_check_header(const struct zipg_job *job, const struct zipg_place *at, int dt, int codec, int sparse)
+{
+	if (ZIPG_UNLIKELY(at->unit == 0) && zipg_tid() == 0)
+		zipg_header_ok(job, at->index, at->frame, zipg_kinds(dt, codec, sparse));
 }
 
 static ZIPG_DEVICE void zipg_zero_gap(uint8_t *frame, uint64_t from)
 {
+	ZIPG_NO_UNROLL
 	for (uint32_t i = (uint32_t)(from & 15u); i && i < 16; i++)
 		zipg_st1(frame + (from & ~(uint64_t)15) + i, 0);
 }
 
-/* Tell the host that frame `index` is finished. One thread calls it, after everything it reports was written. */
-static ZIPG_DEVICE void zipg_report(const struct zipg_job *job, uint32_t index, uint64_t frame_bytes, int32_t status)
+/*
+ * Space in the variable part, in two steps between which a thread block has other work to do: thread 0 asks for `vecs` times 16 bytes,
+ * and later looks at the answer. Whether the place is inside the bound of the frame is the caller's to check.
+ */
+static ZIPG_DEVICE uint64_t zipg_reserve(const struct zipg_job *job, const struct zipg_place *at, uint32_t vecs)
 {
-	struct zipg_result *result = (struct zipg_result *)(uintptr_t)job->result + index;
+	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state + at->index;
 
+	return zipg_atomic_add64(&state->placed, (uint64_t)1 << 40 | vecs);
+}
+
+/* The last unit of a frame to ask knows its size: it writes the header. */
+static ZIPG_DEVICE void zipg_end_frame(const struct zipg_job *job, uint32_t index, uint8_t *frame, uint64_t var_bytes, uint32_t kinds, uint64_t dir_bytes)
+{
+	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state + index;
+	struct zipg_result *result = zipg_result_of(job, index);
+	const struct zipg_item *item = &job->item;
+	uint64_t frame_bytes = item->pos_var + var_bytes;
+
+	state->placed = 0;
+	if (var_bytes > item->var_bytes || frame_bytes > item->nbytes + ZIPG_HEADER) {
+		result->status = ZIPG_STATUS_RAW;
+		result->frame_bytes = item->nbytes + ZIPG_HEADER;
+		return;
+	}
+	zipg_put_header(frame, kinds, item->nbytes, frame_bytes, var_bytes);
+	zipg_zero_gap(frame, item->pos_dir + dir_bytes);
 	result->frame_bytes = frame_bytes;
-	result->status = status;
-	zipg_fence_system();
-	zipg_store_volatile(&result->stamp, job->stamp);
+}
+
+/* Returns the place in units of 16 bytes. */
+static ZIPG_DEVICE uint32_t zipg_reserved(const struct zipg_job *job, const struct zipg_place *at, uint64_t was, uint32_t vecs, uint32_t kinds,
+					  uint64_t dir_bytes)
+{
+	if (ZIPG_UNLIKELY(was >> 40 == job->item.units - 1))
+		zipg_end_frame(job, at->index, at->frame, ((uint64_t)(uint32_t)was + vecs) * 16, kinds, dir_bytes);
+	return (uint32_t)was;
+}
+
+/* Encoders: the header of a raw frame, by the first unit. */
+static ZIPG_DEVICE void zipg_reserve_raw(const struct zipg_job *job, const struct zipg_place *at)
+{
+	uint64_t frame_bytes = at->item->nbytes + ZIPG_HEADER;
+
+	if (at->unit != 0 || zipg_tid() != 0)
+		return;
+	zipg_put_header(at->frame, zipg_kinds(0, ZIPG_CODEC_RAW, 0), at->item->nbytes, frame_bytes, 0);
+	zipg_result_of(job, at->index)->frame_bytes = frame_bytes;
 }
 
 /*
- * Called by all threads at the end of a unit; true for the thread that ends the frame: everything else in the frame is
- * then written and visible, and *state is its to clear.
+ * All threads at the end of an encoder's unit. Only a launch that reports progress waits here for its stores: that
+ * costs more than a tenth of the speed (doc/gpu.md).
  */
-static ZIPG_DEVICE int zipg_unit_done(const struct zipg_job *job, const struct zipg_place *at)
+static ZIPG_DEVICE void zipg_count_done(const struct zipg_job *job, uint32_t index)
 {
-	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state + at->index;
+	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state + index;
 
 	zipg_barrier();
 	if (zipg_tid() != 0)
-		return 0;
+		return;
 	zipg_fence();
-	if (zipg_atomic_add(&state->done, 1) + 1 != at->item->units)
-		return 0;
-	zipg_fence();
-	return 1;
-}
-
-/* Reserve vecs * 16 bytes of the variable part. Whether they are inside the bound of the frame is the caller's to check. */
-static ZIPG_DEVICE uint32_t zipg_reserve(const struct zipg_job *job, const struct zipg_place *at, uint32_t vecs)
-{
-	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state + at->index;
-
-	return vecs ? zipg_atomic_add(&state->used, vecs) : 0;
-}
-
-/* Encoders: the header, or the verdict that the frame does not shrink. */
-static ZIPG_DEVICE void zipg_finish_encode(const struct zipg_job *job, const struct zipg_place *at, int dt, int codec, int sparse,
-					   uint64_t dir_bytes)
-{
-	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state + at->index;
-	const struct zipg_item *item = at->item;
-	uint64_t var_bytes, frame_bytes;
-	int32_t status = 0;
-
-	if (!zipg_unit_done(job, at))
+	if (zipg_atomic_add(&state->done, 1) + 1 != job->item.units)
 		return;
-	var_bytes = (uint64_t)zipg_load_volatile(&state->used) * 16;
-	frame_bytes = item->pos_var + var_bytes;
-	state->used = 0;
 	state->done = 0;
-	if (!(job->what & ZIPG_WHAT_CODES)) {
-		frame_bytes = 0;
-	} else if (var_bytes > item->var_bytes || frame_bytes > item->nbytes + ZIPG_HEADER) {
-		frame_bytes = item->nbytes + ZIPG_HEADER;
-		status = ZIPG_STATUS_RAW;
-	} else {
-		zipg_put_header(at->frame, dt, codec, sparse, item->nbytes, frame_bytes, var_bytes);
-		zipg_zero_gap(at->frame, item->pos_dir + dir_bytes);
-	}
-	zipg_report(job, at->index, frame_bytes, status);
+	zipg_fence_system();
+	zipg_store_volatile(&zipg_result_of(job, index)->stamp, job->stamp);
 }
 
-/* Encoders: the header of a raw frame, whose bytes are there. */
-static ZIPG_DEVICE void zipg_finish_raw(const struct zipg_job *job, const struct zipg_place *at)
+static ZIPG_DEVICE void zipg_unit_done(const struct zipg_job *job, const struct zipg_place *at)
 {
-	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state + at->index;
-
-	if (!zipg_unit_done(job, at))
-		return;
-	state->used = 0;
-	state->done = 0;
-	zipg_put_header(at->frame, 0, ZIPG_CODEC_RAW, 0, at->item->nbytes, at->item->nbytes + ZIPG_HEADER, 0);
-	zipg_report(job, at->index, at->item->nbytes + ZIPG_HEADER, 0);
-}
-
-/* Decoders: the status. */
-static ZIPG_DEVICE void zipg_finish_decode(const struct zipg_job *job, const struct zipg_place *at)
-{
-	struct zipg_state *state = (struct zipg_state *)(uintptr_t)job->state + at->index;
-	int32_t status;
-
-	if (!zipg_unit_done(job, at))
-		return;
-	status = -(int32_t)zipg_load_volatile(&state->error);
-	state->error = 0;
-	state->done = 0;
-	zipg_report(job, at->index, at->item->pos_var + at->item->var_bytes, status);
+	if (ZIPG_UNLIKELY(job->what & ZIPG_WHAT_PROGRESS))
+		zipg_count_done(job, at->index);
 }
 
 /* The tail is the last unit's, with the gap behind it. */
@@ -474,7 +493,7 @@ static ZIPG_DEVICE void zipg_decode_tail(const struct zipg_place *at)
 	const struct zipg_item *item = at->item;
 	uint64_t from = (uint64_t)item->nblocks * ZIPG_BLOCK;
 
-	if (at->unit + 1 == item->units)
+	if (at->unit + 1 == item->units && from != item->nbytes)
 		zipg_copy_bytes(at->plain + from, at->frame + item->pos_tail, (uint32_t)(item->nbytes - from));
 }
 
