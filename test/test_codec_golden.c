@@ -3,7 +3,7 @@
  * Frames of old, kept in test/golden: the present decoder reads them, and the present encoder writes the same bytes. The second
  * half may change with a better encoder (then: --write), the first never.
  *
- * test_codec_golden --write DIR makes the frames anew and prints the table below. Add cases, keep the old files.
+ * test_codec_golden --write DIR makes the frames anew and prints the hashes for golden/cases.h. Add cases, keep the old files.
  */
 #include "test_codec_util.h"
 
