@@ -52,7 +52,10 @@ struct zipc_net_ops {
 	int (*recv_bulk)(void *net, zipc_addr_t peer, uint64_t tag, void *buf, size_t len, struct zipc_op *op);
 	/* Ask that a pending receive ends early; op_done follows all the same. */
 	void (*cancel_recv)(void *net, struct zipc_op *op);
-	/* The memory bulk messages are staged in, for cores that want it registered: called twice while the engine opens. May be NULL. */
+	/*
+	 * The memory bulk messages are staged in, for cores that want it registered: called twice while the engine opens, and at
+	 * most twice later. May be NULL.
+	 */
 	int (*stage_register)(void *net, void *base, size_t len);
 };
 

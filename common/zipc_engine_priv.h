@@ -37,16 +37,24 @@ struct zipc_slot {
 	struct zipc_pool *pool;
 	void *buf;
 	void *xfer;            /* zipc_send or zipc_recv; NULL once it is gone (then the slot only waits for the network) */
-	uint32_t *held;        /* the peer's count of slots, this one included */
+	uint32_t *held;        /* the peer's count of slots, this one included; NULL: free, or lost */
 	uint32_t chunk;
 	size_t bytes;
 };
 
+/*
+ * A core may keep for ever what was under way with a dead peer. Such slots are written off and others put in their place, up
+ * to as many as there were at first. Their memory is mapped when the first is needed.
+ */
 struct zipc_pool {
 	struct zipc_list free;
-	struct zipc_slot *slots;
-	char *memory;
-	size_t count, slot_bytes, in_use;
+	struct zipc_slot *slots; /* twice `count` */
+	char *memory, *spare;
+	size_t count;            /* most that may be in use */
+	size_t total;            /* slots that have memory, `count` or more */
+	size_t lost;             /* of these */
+	size_t slot_bytes, in_use;
+	int spare_failed;
 };
 
 /* How one message travels. The first two are measured against each other. */
@@ -203,11 +211,24 @@ void zipc_policy_lost(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mo
 int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind);
 void zipc_pool_close(struct zipc_pool *pool);
 /*
+ * Slots that are not lost, `count` at most. Few are left only after many deaths over a core that gives nothing back.
+ */
+static inline size_t zipc_pool_usable(const struct zipc_pool *pool)
+{
+	return pool->total - pool->lost < pool->count ? pool->total - pool->lost : pool->count;
+}
+
+/*
  * A slot for a peer that holds *held of them, or NULL. A peer never takes the last slots of a pool from the others: it may
  * hold as many as are left over, so that one that stands still cannot stop the rest.
  */
 struct zipc_slot *zipc_pool_get(struct zipc_pool *pool, uint32_t *held);
 void zipc_pool_put(struct zipc_slot *slot);
+/*
+ * Writes off the slots that the network holds for a peer that is lost; `held` is the peer's count. Each is put back when, and
+ * if, the network is done with it.
+ */
+void zipc_pool_lose(struct zipc_engine *engine, struct zipc_pool *pool, uint32_t *held);
 
 void zipc_peer_hello(struct zipc_engine *engine, const struct zipc_hello_v1 *hello, const uint8_t *addrs);
 struct zipc_peer *zipc_peer_by_epoch(struct zipc_engine *engine, uint64_t epoch);

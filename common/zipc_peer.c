@@ -313,6 +313,8 @@ void zipc_peer_lose(struct zipc_peer *peer, int status)
 		next = entry->next;
 		zipc_recv_lost(zipc_container(entry, struct zipc_recv, link), status);
 	}
+	zipc_pool_lose(peer->engine, &peer->engine->send_pool, &peer->send_slots);
+	zipc_pool_lose(peer->engine, &peer->engine->recv_pool, &peer->recv_slots);
 }
 
 static void zipc_ping_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status)

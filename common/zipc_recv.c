@@ -282,6 +282,8 @@ int zipc_recv_match(struct zipc_engine *engine, const void *placeholder, const s
 		zipc_recv_lost(recv, ZIPC_ERR_PEER);
 	else if (recv->aborted)
 		zipc_recv_fail(recv, ZIPC_ERR_PEER);
+	else if (recv->nwant && !zipc_pool_usable(&engine->recv_pool))
+		zipc_recv_fail(recv, ZIPC_ERR_NOMEM);
 	else if (!recv->nwant)
 		zipc_recv_complete(recv);
 	else
@@ -445,7 +447,7 @@ void zipc_recv_grant(struct zipc_engine *engine)
 	if (zipc_list_empty(&engine->recv_want))
 		return;
 	do {
-		if (engine->recv_pool.in_use == engine->recv_pool.count)
+		if (engine->recv_pool.in_use >= zipc_pool_usable(&engine->recv_pool))
 			return;
 		entry = zipc_list_pop(&engine->recv_want);
 		zipc_list_append(&engine->recv_want, entry);
@@ -462,6 +464,8 @@ void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int
 		return;
 	}
 	recv->peer->heard_ms = zipc_now_ms();
+	if (status == ZIPC_ERR_CANCELED) /* not by us: the core has lost the connection */
+		status = ZIPC_ERR_NET;
 	if (status || recv->done) {
 		zipc_pool_put(slot);
 		recv->in_flight--;
@@ -481,7 +485,7 @@ static void zipc_recv_cancel(struct zipc_recv *recv)
 	struct zipc_engine *engine = recv->engine;
 	size_t i;
 
-	for (i = 0; recv->in_flight && i < engine->recv_pool.count; i++) {
+	for (i = 0; recv->in_flight && i < engine->recv_pool.total; i++) {
 		struct zipc_slot *slot = &engine->recv_pool.slots[i];
 
 		if (slot->xfer != recv)

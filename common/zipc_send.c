@@ -163,7 +163,8 @@ static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, 
 		reason = ZIPC_RAW_OFF;
 	else if (flags & ZIPC_SEND_FORCE)
 		return 0;
-	else if (!engine->attr.host || engine->attr.codec == ZIPC_CODEC_RAW)
+	else if (!engine->attr.host || engine->attr.codec == ZIPC_CODEC_RAW ||
+		 zipc_pool_usable(&engine->send_pool) * 2 <= engine->send_pool.count)
 		reason = ZIPC_RAW_OFF;
 	/* Below a block nothing can shrink: forced down this far, the point is the protocol, not the ratio. */
 	else if (nbytes >= ZIPC_MIN_CHUNK && !zipc_send_worth(engine, iov, niov, dtype) &&
@@ -418,7 +419,7 @@ void zipc_send_fail(struct zipc_send *send, int status)
 	size_t i;
 
 	zipc_send_unstage(send);
-	for (i = 0; send->in_flight && i < engine->send_pool.count; i++)
+	for (i = 0; send->in_flight && i < engine->send_pool.total; i++)
 		if (engine->send_pool.slots[i].xfer == send)
 			engine->send_pool.slots[i].xfer = NULL;
 	send->in_flight = 0;

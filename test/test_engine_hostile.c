@@ -565,6 +565,37 @@ static void test_hostile_stands_still(void **state)
 	fake_close(&w);
 }
 
+/* The network never gives back what was sent to peers that died: the others get on, in the end without transfers. */
+static void test_hostile_many_die(void **state)
+{
+	struct fake_msg send[8];
+	struct fake_world w;
+	uint32_t xfer;
+	int i, round;
+
+	(void)state;
+	open_with_puppet(&w);
+	w.node[PUPPET].stuck = true;
+	for (round = 0; round < 6; round++) {
+		const struct zipc_hello_v1 hello = usual_hello(&w);
+
+		say_hello(&w, &hello);
+		for (i = 0; i < 8; i++) {
+			if (stats_of(&w, 0).raw[ZIPC_RAW_OFF])
+				break;
+			xfer = send_to_puppet(&w, &send[i]);
+			say_credit(&w, xfer, 1, 0, CHUNKS);
+		}
+		say_abort(&w, 0, 0);
+		while (i--)
+			assert_true(send[i].done && send[i].status);
+		assert_int_equal(stats_of(&w, 0).staging_bytes, 0);
+		check_honest(&w);
+	}
+	assert_true(stats_of(&w, 0).sends > 6 && stats_of(&w, 0).raw[ZIPC_RAW_OFF]);
+	fake_close(&w);
+}
+
 static void test_hostile_abort(void **state)
 {
 	struct zipc_rts_v1 rts = usual_rts(2);
@@ -684,6 +715,7 @@ int main(void)
 		cmocka_unit_test(test_hostile_fins),
 		cmocka_unit_test(test_hostile_chunks),
 		cmocka_unit_test(test_hostile_stands_still),
+		cmocka_unit_test(test_hostile_many_die),
 		cmocka_unit_test(test_hostile_abort),
 		cmocka_unit_test(test_hostile_zombie),
 		cmocka_unit_test(test_hostile_dead_machine),

@@ -30,6 +30,7 @@
 #define ZIPFI_IOV_MAX ZIPC_IOV_MAX
 #define ZIPFI_IDLE_READS 16   /* an idle endpoint's companion is looked at on every so many reads of a CQ */
 #define ZIPFI_CQ_BATCH 16
+#define ZIPFI_STAGES 4        /* regions of staging memory */
 #define ZIPFI_CTL_BUFS 64     /* receives kept posted for control messages */
 #define ZIPFI_GREET_MAX 32    /* peers greeted when they are inserted; further ones when first sent to */
 
@@ -233,9 +234,9 @@ struct zipfi_ep {
 	struct zipfi_ctl_buf *ctl_bufs;  /* ZIPFI_CTL_BUFS to receive, then as many to send */
 	struct zipc_list ctl_free;       /* of those to send */
 	struct zipc_list ctl_repost;     /* of those to receive: the core had no room for them */
-	struct fid_mr *ctl_mr, *stage_mr[2];
-	char *stage_base[2];
-	size_t stage_len[2];
+	struct fid_mr *ctl_mr, *stage_mr[ZIPFI_STAGES];
+	char *stage_base[ZIPFI_STAGES];
+	size_t stage_len[ZIPFI_STAGES];
 	uint8_t name[2 * ZIPC_ADDR_MAX]; /* with mark */
 	size_t name_len;
 	unsigned greeted;
@@ -376,6 +377,7 @@ extern struct fi_ops_msg zipfi_msg_ops;
 extern struct fi_ops_tagged zipfi_tagged_ops;
 extern struct fi_ops_rma zipfi_rma_ops;
 extern struct fi_ops_atomic zipfi_atomic_ops;
+extern struct fi_ops_collective zipfi_collective_ops;
 extern struct fi_ops_cm zipfi_cm_ops;
 extern struct fi_ops_ep zipfi_ep_ops;
 

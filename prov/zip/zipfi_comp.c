@@ -58,7 +58,7 @@ static void *zipfi_net_desc(struct zipfi_ep *ep, const void *buf)
 {
 	int i;
 
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < ZIPFI_STAGES; i++)
 		if (ep->stage_mr[i] && (const char *)buf >= ep->stage_base[i] &&
 		    (const char *)buf < ep->stage_base[i] + ep->stage_len[i])
 			return fi_mr_desc(ep->stage_mr[i]);
@@ -114,8 +114,10 @@ static uint64_t zipfi_net_key(const void *base)
 static int zipfi_net_stage_register(void *net, void *base, size_t len)
 {
 	struct zipfi_ep *ep = net;
-	int i = ep->stage_base[0] ? 1 : 0;
+	int i = 0;
 
+	while (i < ZIPFI_STAGES - 1 && ep->stage_base[i])
+		i++;
 	ep->stage_base[i] = base;
 	ep->stage_len[i] = len;
 	if (!(ep->domain->mr_mode & FI_MR_LOCAL))
@@ -426,7 +428,7 @@ void zipfi_comp_close(struct zipfi_ep *ep)
 	ep->engine = NULL;
 	if (ep->comp_av)
 		fi_close(&ep->comp_av->fid);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < ZIPFI_STAGES; i++)
 		if (ep->stage_mr[i])
 			fi_close(&ep->stage_mr[i]->fid);
 	if (ep->ctl_mr)
@@ -436,7 +438,9 @@ void zipfi_comp_close(struct zipfi_ep *ep)
 	fi_freeinfo(ep->comp_info);
 	ep->comp = NULL;
 	ep->comp_av = NULL;
-	ep->ctl_mr = ep->stage_mr[0] = ep->stage_mr[1] = NULL;
+	ep->ctl_mr = NULL;
+	memset(ep->stage_mr, 0, sizeof(ep->stage_mr));
+	memset(ep->stage_base, 0, sizeof(ep->stage_base));
 	ep->ctl_bufs = NULL;
 	ep->dev = NULL;
 	ep->comp_info = NULL;
