@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "zipg_tables.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "zipc_error.h"
@@ -20,15 +21,13 @@ static uint32_t reversed(uint32_t code, unsigned int len)
 
 static void add_code(struct zipg_tables *tables, unsigned int t, unsigned int index, uint32_t code, unsigned int len)
 {
-	uint32_t entry = (index & 15u) | (index >> 4) << 8 | (uint32_t)len << 28;
+	uint32_t entry = len | (index & 15u) << 8 | (index >> 4) << 16;
 
 	if (index == ZIPC_TABLE_ESCAPE) {
-		/* Its symbols are 0, so that the check of symbols says nothing about it. */
-		entry = 1u << 16 | (uint32_t)len << 28;
-		tables->esc_code[t] = (uint16_t)code;
-		tables->esc_len[t] = (uint16_t)len;
+		entry = len | 1u << 31;
+		tables->esc[t] = len | code << 8;
 	} else {
-		tables->enc[t][index] = (uint16_t)(code | len << 12);
+		tables->enc[t][index] = len | code << 8;
 	}
 	for (uint32_t i = code; i < ENTRIES; i += 1u << len)
 		tables->dec[t][i] = entry;
@@ -41,7 +40,7 @@ void zipg_tables_init(struct zipg_tables *tables)
 		uint32_t code = 0;
 
 		for (unsigned int i = 0; i < 256; i++)
-			tables->enc[t][i] = 0xf000;
+			tables->enc[t][i] = 1u << 31;
 		for (unsigned int len = 1; len <= ZIPC_TABLE_BITS; len++, code <<= 1) {
 			for (unsigned int i = 0; i < 256; i++) {
 				if (zipc_table_lengths[t][i] == len)
@@ -70,6 +69,55 @@ enum zipg_kernel_kind zipg_kind(enum zipc_codec codec, int sparse, int decode)
 	if (sparse)
 		return decode ? ZIPG_KIND_SPARSE_DEC : ZIPG_KIND_SPARSE_ENC;
 	return decode ? ZIPG_KIND_ENTROPY_DEC : ZIPG_KIND_ENTROPY_ENC;
+}
+
+enum zipg_kernel_kind zipg_kind_share(enum zipg_kernel_kind kind)
+{
+	switch (kind) {
+	case ZIPG_KIND_FIXED_ENC:
+		return ZIPG_KIND_FIXED_SHARE;
+	case ZIPG_KIND_ENTROPY_ENC:
+		return ZIPG_KIND_ENTROPY_SHARE;
+	case ZIPG_KIND_SPARSE_ENC:
+		return ZIPG_KIND_SPARSE_SHARE;
+	default:
+		return kind;
+	}
+}
+
+size_t zipg_kernel_shared(enum zipg_kernel_kind kind, enum zipc_dtype dtype)
+{
+	switch (kind) {
+	case ZIPG_KIND_FIXED_ENC:
+	case ZIPG_KIND_FIXED_DEC:
+	case ZIPG_KIND_FIXED_SHARE:
+		return ZIPG_FIXED_WORDS * 4;
+	case ZIPG_KIND_ENTROPY_DEC:
+	case ZIPG_KIND_SPARSE_DEC:
+		return ZIPG_DEC_WORDS * 4;
+	case ZIPG_KIND_RAW:
+	case ZIPG_KIND_SAMPLE:
+		return 0;
+	default:
+		return ZIPG_ENC_WORDS(zipg_column_words(zipc_dtype_infos[dtype].size)) * 4;
+	}
+}
+
+const char *zipg_kernel_name(enum zipg_kernel_kind kind, enum zipc_dtype dtype, char name[64])
+{
+	static const char *const kinds[ZIPG_KIND_COUNT] = {
+		[ZIPG_KIND_FIXED_ENC] = "fixed_enc", [ZIPG_KIND_FIXED_DEC] = "fixed_dec",
+		[ZIPG_KIND_ENTROPY_ENC] = "entropy_enc", [ZIPG_KIND_ENTROPY_DEC] = "entropy_dec",
+		[ZIPG_KIND_SPARSE_ENC] = "sparse_enc", [ZIPG_KIND_SPARSE_DEC] = "sparse_dec",
+		[ZIPG_KIND_FIXED_SHARE] = "fixed_enc_share", [ZIPG_KIND_ENTROPY_SHARE] = "entropy_enc_share",
+		[ZIPG_KIND_SPARSE_SHARE] = "sparse_enc_share",
+		[ZIPG_KIND_RAW] = "raw", [ZIPG_KIND_SAMPLE] = "sample",
+	};
+
+	if ((dtype == ZIPC_DTYPE_RAW) != (kind == ZIPG_KIND_RAW || kind == ZIPG_KIND_SAMPLE))
+		return NULL;
+	snprintf(name, 64, "zipg_%s_%s", kinds[kind], zipc_dtype_name(dtype));
+	return name;
 }
 
 int zipg_item_init(struct zipg_item *item, enum zipg_kernel_kind kind, enum zipc_dtype dtype, uint64_t nbytes, uint64_t frame_bytes)

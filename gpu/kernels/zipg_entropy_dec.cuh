@@ -12,10 +12,7 @@
 
 #include "zipg_unit.cuh"
 
-/* Shared memory in words: table, a staging buffer a warp, room to read beyond the last of them. */
-#define ZIPG_DEC_STAGE 4096u
-#define ZIPG_DEC_BUFFER 528u   /* 2112 bytes; two of them hold the longest block, 4112 */
-#define ZIPG_DEC_WORDS (ZIPG_DEC_STAGE + 8u * ZIPG_DEC_BUFFER + 128u)
+/* Shared memory: table, a staging buffer a warp (two of them hold the longest block, 4112 bytes), room to read beyond the last. */
 #define ZIPG_DEC_SMALL 130u    /* vectors of 16 bytes that fit in one buffer with 8 words to spare */
 
 /* The directory entry of this warp's block, and what all entries of the group say together. */

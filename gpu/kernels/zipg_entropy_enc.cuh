@@ -9,14 +9,10 @@
 
 #include "zipg_choose.cuh"
 
-/* Words a lane's stream may have before the block goes raw; less than 1020 bits. */
 static ZIPG_DEVICE uint32_t zipg_column(int dt) { return dt == ZIPG_FP32 ? 16 : zipg_elem_bytes(dt) == 2 ? 20 : 28; }
 static ZIPG_DEVICE uint32_t zipg_stream_words(int dt) { return 8u + zipg_column(dt) * 32u + 4u; }
 
-/* Shared memory in words: code table, sizes, columns, streams; the histograms lie where the streams come later. */
-#define ZIPG_ENC_SIZES 256u
-#define ZIPG_ENC_COLUMNS 288u
-#define ZIPG_ENC_WORDS(column) (ZIPG_ENC_COLUMNS + 8u * ((column) + 1u) * 32u + 8u * (8u + (column) * 32u + 4u))
+/* Shared memory: code table, sizes, columns (zipg_column_words), streams; the histograms lie where the streams come later. */
 
 /* A bit stream in a column: the next word goes to shared[word], `lo` holds its first `pos` bits. */
 struct zipg_bits {
@@ -115,48 +111,61 @@ static ZIPG_DEVICE int zipg_same(const struct zipg_common *c, uint32_t *value)
 	return all == any;
 }
 
-/* Dense frames store the planes of a pack, sparse frames look whether they are constant. */
-static ZIPG_DEVICE void zipg_pack_planes(int dt, int sparse, const struct zipg_job *job, const struct zipg_place *at,
-					 const struct zipg_block *blk, uint32_t pack, const uint32_t *w, struct zipg_common *common)
+/* Quads of plane p that are complete after row r of a pack: byte planes are stored by pairs of rows, code planes by packs. */
+static ZIPG_DEVICE void zipg_row_planes(int dt, const struct zipg_place *at, uint32_t number, uint32_t pack, int r, uint32_t (*q)[8])
 {
-	const struct zipg_item *item = at->item;
+	int rows = zipg_pack_rows(dt), vq = zipg_vec_quads(dt);
 
-	if (!sparse && !(job->what & ZIPG_WHAT_PLANES))
-		return;
 	ZIPG_UNROLL
 	for (int p = 0; p < zipg_planes(dt); p++) {
-		if (!sparse) {
-			zipg_store_plane(dt, p, at->frame + item->pos_plane[p] + (uint64_t)blk->number * zipg_plane_bytes(dt, p), pack, w);
-			continue;
+		uint8_t *plane = at->frame + at->item->pos_plane[p] + (uint64_t)number * zipg_plane_bytes(dt, p);
+
+		if (zipg_plane_code(dt, p)) {
+			if (r == rows - 1)
+				zipg_store_quads(dt, zipg_plane_code(dt, p), plane, pack, q[p]);
+		} else if (r & 1) {
+			zipg_store_pair(dt, plane, pack * (rows / 2) + r / 2, &q[p][(r - 1) * vq]);
 		}
-		ZIPG_UNROLL
-		for (int q = 0; q < 8; q++)
-			zipg_gather(&common[p], zipg_quad_plane(dt, p, w + q * zipg_quad_words(dt)));
 	}
 }
 
-/* The rows of the block: planes, and the lane's stream into its column. `w` holds the first pack. `code` 0: planes only, 1: normal, 2: zero. */
-static ZIPG_DEVICE void zipg_encode_packs(int dt, int sparse, int aligned, uint32_t code, const struct zipg_job *job, const struct zipg_place *at,
-					  const struct zipg_block *blk, uint32_t *w, uint32_t *shared, uint32_t esc, struct zipg_bits *bits,
-					  struct zipg_common *common)
+/*
+ * The rows of the block: planes, and the lane's stream into its column. `w` holds the first pack. `code` 0: planes only, 1: normal, 2: zero.
+ * As soon as a row is coded, its registers take that row of the next pack: loads are always on their way and cost no registers.
+ */
+static ZIPG_DEVICE void zipg_encode_packs(int dt, int sparse, int aligned, uint32_t code, const struct zipg_job *job,
+					  const struct zipg_place *at, const struct zipg_block *blk, uint32_t *w, uint32_t *shared,
+					  uint32_t esc, struct zipg_bits *bits, struct zipg_common *common)
 {
-	uint32_t packs = (uint32_t)zipg_packs(dt), rows = (uint32_t)zipg_pack_rows(dt);
+	uint32_t packs = (uint32_t)zipg_packs(dt), planes[3][8];
+	int rows = zipg_pack_rows(dt), vq = zipg_vec_quads(dt), qw = zipg_quad_words(dt);
+	const uint8_t *next = blk->plain;
 
 	ZIPG_NO_UNROLL
 	for (uint32_t pack = 0; pack < packs; pack++) {
-		if (code) {
+		next += rows * 512;
+		ZIPG_UNROLL
+		for (int r = 0; r < rows; r++) {
 			ZIPG_UNROLL
-			for (int q = 0; q < 8; q++)
-				zipg_put_quad(dt, w + q * zipg_quad_words(dt), blk->base, code - 1, shared, esc, bits);
+			for (int i = 0; i < vq; i++) {
+				const uint32_t *quad = w + 4 * r + i * qw;
+
+				ZIPG_UNROLL
+				for (int p = 0; p < zipg_planes(dt); p++) {
+					planes[p][r * vq + i] = zipg_quad_plane(dt, p, quad);
+					if (sparse)
+						zipg_gather(&common[p], planes[p][r * vq + i]);
+				}
+				if (sparse)
+					zipg_gather(&common[3], zipg_quad_exp(dt, quad));
+				if (code)
+					zipg_put_quad(dt, quad, blk->base, code - 1, shared, esc, bits);
+			}
+			if (!sparse && (job->what & ZIPG_WHAT_PLANES))
+				zipg_row_planes(dt, at, blk->number, pack, r, planes);
+			if (pack + 1 < packs)
+				zipg_load_rows(next + r * 512, 1, aligned, w + 4 * r);
 		}
-		zipg_pack_planes(dt, sparse, job, at, blk, pack, w, common);
-		if (sparse) {
-			ZIPG_UNROLL
-			for (int q = 0; q < 8; q++)
-				zipg_gather(&common[3], zipg_quad_exp(dt, w + q * zipg_quad_words(dt)));
-		}
-		if (pack + 1 < packs)
-			zipg_load_rows(blk->plain + (pack + 1) * rows * 512u, (int)rows, aligned, w);
 	}
 }
 

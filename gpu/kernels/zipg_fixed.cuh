@@ -8,9 +8,8 @@
 #define ZIPG_FIXED_SYMBOLS 7u
 #define ZIPG_FIXED_REFINE 112u /* escapes of 1024 above which a better base is looked for */
 
-/* Shared memory, in words: histograms of the warps (encode) or exponents (decode), then sizes and offsets. */
-#define ZIPG_FIXED_SIZES (8u * ZIPG_THREADS)
-#define ZIPG_FIXED_SHARED_BYTES ((ZIPG_FIXED_SIZES + 32u) * 4u)
+/* Shared memory, in words: room for the warps' histograms and lists (encode) or exponents (decode), then sizes and offsets. */
+#define ZIPG_FIXED_ROOM 256u   /* of a warp */
 
 struct zipg_slice {
 	uint32_t base;
@@ -165,13 +164,21 @@ static ZIPG_DEVICE void zipg_recode_slice(int dt, const uint8_t *p, uint32_t *ro
 	s->escapes = zipg_escape_bits(s->code);
 }
 
-/* The exponent of code 8 k + i of the pack whose first row this lane has at p. */
-static ZIPG_DEVICE uint32_t zipg_read_exponent(int dt, const uint8_t *p, uint32_t k, uint32_t i)
+/* Where the exponent of code 8 k + i stands, from the lane's first byte of the pack. */
+static ZIPG_DEVICE uint32_t zipg_exponent_offset(int dt, uint32_t k, uint32_t i)
 {
-	uint32_t eb = (uint32_t)zipg_elem_bytes(dt), n = 8 * k + i, per = 16u / eb, x;
+	if (dt == ZIPG_FP32)
+		return (2 * k + (i >> 2)) * 512u + (i & 3u) * 4 + 2;
+	if (zipg_elem_bytes(dt) == 2)
+		return k * 512u + i * 2;
+	return (k >> 1) * 512u + (k & 1u) * 8 + i;
+}
 
-	p += eb == 2 ? k * 512u + i * 2 : n / per * 512u + n % per * eb + (dt == ZIPG_FP32 ? 2 : 0);
-	if (eb == 1)
+static ZIPG_DEVICE uint32_t zipg_read_exponent(int dt, const uint8_t *p)
+{
+	uint32_t x;
+
+	if (zipg_elem_bytes(dt) == 1)
 		x = zipg_ld1(p);
 	else if (ZIPG_LIKELY(((uintptr_t)p & 1u) == 0))
 		x = zipg_ld2(p);
@@ -280,13 +287,34 @@ static ZIPG_DEVICE void zipg_fixed_place(int dt, const struct zipg_job *job, con
 		zipg_st1(at->frame + item->pos_var + (uint64_t)off * 16 + total + lane, 0);
 }
 
-static ZIPG_DEVICE void zipg_put_escapes(int dt, const uint8_t *p, uint32_t escapes, uint8_t *out)
+/*
+ * Escaped exponents of a slice. Where they stand is listed in shared memory first, so that lanes then read and store one each: a lane's own
+ * escapes one after the other would be many small stores.
+ */
+static ZIPG_DEVICE void zipg_list_escapes(int dt, uint32_t escapes, uint32_t at, uint32_t *room)
 {
+	uint16_t *list = (uint16_t *)room;
+	uint32_t lane = zipg_lane();
+
 	while (escapes) {
 		uint32_t b = zipg_top_bit(escapes);
 
 		escapes ^= 1u << b;
-		zipg_st1(out++, zipg_read_exponent(dt, p, b & 3u, b >> 2));
+		list[at++] = (uint16_t)(lane * 16u + zipg_exponent_offset(dt, b & 3u, b >> 2));
+	}
+	zipg_syncwarp();
+}
+
+/* More escapes than the list has room for: mixed data. */
+static ZIPG_DEVICE void zipg_put_escapes(int dt, const uint8_t *slice, uint32_t escapes, uint8_t *out)
+{
+	slice += zipg_lane() * 16u;
+	ZIPG_NO_UNROLL
+	while (escapes) {
+		uint32_t b = zipg_top_bit(escapes);
+
+		escapes ^= 1u << b;
+		zipg_st1(out++, zipg_read_exponent(dt, slice + zipg_exponent_offset(dt, b & 3u, b >> 2)));
 	}
 }
 
@@ -295,24 +323,17 @@ static ZIPG_DEVICE void zipg_fixed_encode_slice(int dt, const struct zipg_job *j
 	const struct zipg_item *item = at->item;
 	uint32_t packs = (uint32_t)zipg_packs(dt), lane = zipg_lane(), *sizes = shared + ZIPG_FIXED_SIZES;
 	uint32_t slice = at->unit * ZIPG_WARPS + zipg_warp(), nesc = 0, before = 0, w[32], total = 0, offset = 0;
-	const uint8_t *p = at->plain + (uint64_t)slice * (512u * zipg_pack_rows(dt)) + lane * 16u;
+	const uint8_t *first = at->plain + (uint64_t)slice * (512u * zipg_pack_rows(dt)), *p = first + lane * 16u;
+	uint32_t *room = shared + zipg_warp() * ZIPG_FIXED_ROOM, escaped = 0;
 	struct zipg_slice s = { 0, 0, { 0, 0, 0, 0 }, 0 };
-	int active = slice < item->nblocks * packs;
+	int active = slice < item->nblocks * packs, listed = 0;
 	uint64_t was = 0;
 
 	if (active)
 		zipg_load_rows(p, zipg_pack_rows(dt), 0, w);
 	if (ZIPG_LIKELY(job->what & ZIPG_WHAT_CODES)) {
 		if (active)
-			zipg_make_slice(dt, p, w, shared + zipg_warp() * 256u, &s, &nesc, &before);
-#if !ZIPG_PLANES_LATE
-	if (active && ZIPG_LIKELY(job->what & ZIPG_WHAT_PLANES)) {
-		ZIPG_UNROLL
-		for (int i = 0; i < zipg_planes(dt); i++)
-			zipg_store_plane(dt, i, at->frame + item->pos_plane[i] + (uint64_t)(slice / packs) * zipg_plane_bytes(dt, i),
-					 slice % packs, w);
-	}
-#endif
+			zipg_make_slice(dt, p, w, room, &s, &nesc, &before);
 		if (lane == 0) {
 			sizes[zipg_warp()] = nesc;
 			zipg_st4(at->frame + item->pos_dir + at->unit * 40u + 8 + 4 * zipg_warp(), s.base | s.mode << 8 | nesc << 16);
@@ -328,7 +349,6 @@ static ZIPG_DEVICE void zipg_fixed_encode_slice(int dt, const struct zipg_job *j
 				was = zipg_reserve(job, at, (total + 15) / 16);
 		}
 	}
-#if ZIPG_PLANES_LATE
 	/* The stores of planes and codes hide how long the answer takes. */
 	if (active && ZIPG_LIKELY(job->what & ZIPG_WHAT_PLANES)) {
 		ZIPG_UNROLL
@@ -336,7 +356,6 @@ static ZIPG_DEVICE void zipg_fixed_encode_slice(int dt, const struct zipg_job *j
 			zipg_store_plane(dt, i, at->frame + item->pos_plane[i] + (uint64_t)(slice / packs) * zipg_plane_bytes(dt, i),
 					 slice % packs, w);
 	}
-#endif
 	if (!(job->what & ZIPG_WHAT_CODES))
 		return;
 	if (active) {
@@ -347,6 +366,11 @@ static ZIPG_DEVICE void zipg_fixed_encode_slice(int dt, const struct zipg_job *j
 		ZIPG_UNROLL
 		for (int i = 0; i < 3; i++)
 			zipg_st4(codes + i * 128, word[i]);
+		listed = s.mode != 3 && nesc <= 2 * ZIPG_FIXED_ROOM;
+		if (listed)
+			zipg_list_escapes(dt, s.escapes, before, room);
+		if (listed && lane < nesc)
+			escaped = zipg_read_exponent(dt, first + ((const uint16_t *)room)[lane]);
 	}
 	if (zipg_warp() == 0)
 		zipg_fixed_place(dt, job, at, sizes, was, total, offset);
@@ -354,10 +378,16 @@ static ZIPG_DEVICE void zipg_fixed_encode_slice(int dt, const struct zipg_job *j
 	if (active && sizes[9]) {
 		uint8_t *out = at->frame + item->pos_var + (uint64_t)sizes[8] * 16 + sizes[zipg_warp()];
 
-		if (s.mode == 3)
+		if (ZIPG_LIKELY(listed)) {
+			if (lane < nesc)
+				zipg_st1(out + lane, escaped);
+			for (uint32_t i = lane + 32; i < nesc; i += 32)
+				zipg_st1(out + i, zipg_read_exponent(dt, first + ((const uint16_t *)room)[i]));
+		} else if (s.mode == 3) {
 			zipg_put_raw_slice(dt, p, out);
-		else
-			zipg_put_escapes(dt, p, s.escapes, out + before);
+		} else {
+			zipg_put_escapes(dt, first, s.escapes, out + before);
+		}
 	}
 }
 

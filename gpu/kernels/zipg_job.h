@@ -24,9 +24,22 @@ enum zipg_kernel_kind {
 	ZIPG_KIND_ENTROPY_SHARE,
 	ZIPG_KIND_SPARSE_SHARE,
 	ZIPG_KIND_RAW,         /* copy into or out of raw frames; dtype RAW */
-	ZIPG_KIND_SAMPLE,      /* dtype RAW */
+	ZIPG_KIND_SAMPLE,      /* blocks of a tensor, spread over it, to host memory; dtype RAW */
 	ZIPG_KIND_COUNT
 };
+
+/* 32-bit words a lane's stream may have before an entropy encoder stores the block raw; below 1020 bits. */
+static inline uint32_t zipg_column_words(unsigned int elem_bytes) { return elem_bytes == 4 ? 16u : elem_bytes == 2 ? 20u : 28u; }
+
+/* Shared memory of the kernels, in words; zipg_fixed.cuh and the others say what is where. */
+#define ZIPG_FIXED_SIZES 2048u
+#define ZIPG_FIXED_WORDS (ZIPG_FIXED_SIZES + 32u)
+#define ZIPG_ENC_SIZES 256u
+#define ZIPG_ENC_COLUMNS 288u
+#define ZIPG_ENC_WORDS(column) (ZIPG_ENC_COLUMNS + 8u * ((column) + 1u) * 32u + 8u * (8u + (column) * 32u + 4u))
+#define ZIPG_DEC_STAGE 4096u
+#define ZIPG_DEC_BUFFER 528u
+#define ZIPG_DEC_WORDS (ZIPG_DEC_STAGE + 8u * ZIPG_DEC_BUFFER + 128u)
 
 /* zipg_job.what */
 #define ZIPG_WHAT_PLANES 1u    /* planes and tail */
@@ -63,8 +76,10 @@ struct zipg_state {
 	uint32_t pad;
 };
 
-/* Status beside 0 and ZIPC_ERR_*: the frame would not shrink and was not written. */
+/* Statuses beside 0 and ZIPC_ERR_*. The frame would not shrink and was not written. */
 #define ZIPG_STATUS_RAW 1
+/* The frame is a raw frame. */
+#define ZIPG_STATUS_IS_RAW 2
 
 /*
  * One a frame, in host memory that the device can write; zeroed by the host before the launch. It is valid when the launch has ended, or
@@ -76,15 +91,7 @@ struct zipg_result {
 	uint32_t stamp;
 };
 
-/* What ZIPG_KIND_SAMPLE leaves, one an item, in host memory that the device can write. `stamp` is written last. */
-struct zipg_look {
-	uint32_t dtype;        /* enum zipc_dtype, RAW when nothing is worth it */
-	uint32_t sparse;
-	uint32_t ratio_fixed;  /* * 65536 */
-	uint32_t ratio_entropy;
-	uint32_t pad[3];
-	uint32_t stamp;
-};
+#define ZIPG_SAMPLE_BLOCKS 8u
 
 /* Work queue of launches that are held to a share of the multiprocessors. Zero between launches. */
 struct zipg_queue {
@@ -114,9 +121,9 @@ struct zipg_job {
 	uint32_t what;
 	uint32_t stamp;
 	uint32_t share;        /* KIND_*_SHARE: only multiprocessors with a lower number work */
-	uint32_t hint;         /* sample: dtype to look for, RAW for any */
+	uint32_t pad;
 	uint64_t state;        /* struct zipg_state, one a frame */
-	uint64_t result;       /* struct zipg_result, one a frame, or zipg_look for sample */
+	uint64_t result;       /* struct zipg_result, one a frame; sample: ZIPG_SAMPLE_BLOCKS blocks */
 	uint64_t tables;       /* struct zipg_tables */
 	uint64_t queue;        /* struct zipg_queue */
 	struct zipg_item item;

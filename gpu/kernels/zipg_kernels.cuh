@@ -32,3 +32,4 @@ ZIPG_KERNELS_OF(e4m3, ZIPG_E4M3)
 ZIPG_KERNELS_OF(e5m2, ZIPG_E5M2)
 #endif
 ZIPG_KERNEL(zipg_raw_raw, 4) { zipg_raw_copy(&job); }
+ZIPG_KERNEL(zipg_sample_raw, 4) { zipg_sample_blocks(&job); }

@@ -225,6 +225,15 @@ static ZIPG_DEVICE void zipg_copy(uint8_t *dst, const uint8_t *src, uint64_t n)
 
 /* ---- planes ---- */
 
+/* Store the quads of two rows, pair `pair` of a block, into a byte plane. */
+static ZIPG_DEVICE void zipg_store_pair(int dt, uint8_t *plane, uint32_t pair, const uint32_t *q)
+{
+	if (dt == ZIPG_FP32)
+		zipg_st8(plane + pair * 256 + zipg_lane() * 8, q[0], q[1]);
+	else
+		zipg_st16(plane + pair * 512 + zipg_lane() * 16, zipg_vec4(q[0], q[1], q[2], q[3]));
+}
+
 /*
  * Store the eight quads of a pack into a plane of a block (doc/format.md, section 2): a code plane of `bits` bits, or a byte plane when
  * `bits` is 0. `plane` is where the plane of the block starts.
@@ -240,15 +249,12 @@ static ZIPG_DEVICE void zipg_store_quads(int dt, int bits, uint8_t *plane, uint3
 		ZIPG_UNROLL
 		for (int i = 0; i < bits; i++)
 			zipg_st4(plane + ((pack * bits + i) * 32 + lane) * 4, word[i]);
-	} else if (dt == ZIPG_FP32) {
-		ZIPG_UNROLL
-		for (int i = 0; i < 4; i++)
-			zipg_st8(plane + (pack * 4 + i) * 256 + lane * 8, q[2 * i], q[2 * i + 1]);
 	} else {
+		int n = zipg_pack_rows(dt) / 2;
+
 		ZIPG_UNROLL
-		for (int i = 0; i < 2; i++)
-			zipg_st16(plane + (pack * 2 + i) * 512 + lane * 16,
-				  zipg_vec4(q[4 * i], q[4 * i + 1], q[4 * i + 2], q[4 * i + 3]));
+		for (int i = 0; i < n; i++)
+			zipg_store_pair(dt, plane, pack * n + i, q + i * 8 / n);
 	}
 }
 
@@ -447,6 +453,7 @@ static ZIPG_DEVICE void zipg_reserve_raw(const struct zipg_job *job, const struc
 	if (at->unit != 0 || zipg_tid() != 0)
 		return;
 	zipg_put_header(at->frame, zipg_kinds(0, ZIPG_CODEC_RAW, 0), at->item->nbytes, frame_bytes, 0);
+	zipg_result_of(job, at->index)->status = ZIPG_STATUS_IS_RAW;
 	zipg_result_of(job, at->index)->frame_bytes = frame_bytes;
 }
 
