@@ -465,7 +465,7 @@ void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int
 	}
 	recv->peer->heard_ms = zipc_now_ms();
 	if (status == ZIPC_ERR_CANCELED) /* not by us: the core has lost the connection */
-		status = ZIPC_ERR_NET;
+		status = ZIPC_ERR_PEER;
 	if (status || recv->done) {
 		zipc_pool_put(slot);
 		recv->in_flight--;

@@ -136,7 +136,7 @@ static void e2e_open_cq(struct e2e *e, struct fid_cq **cq)
 
 static void e2e_bind(struct e2e *e)
 {
-	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
 	uint64_t selective = e->opts.selective ? FI_SELECTIVE_COMPLETION : 0;
 
 	if (!e->opts.no_cq) {
@@ -200,7 +200,8 @@ void e2e_open(struct e2e *e)
 	E2E_OK(fi_getname(&e->ep->fid, e2e_shared->names[e->rank].name, &e2e_shared->names[e->rank].len));
 	e2e_barrier(e);
 	for (r = 0; r < e->nranks; r++)
-		E2E_CHECK(fi_av_insert(e->av, e2e_shared->names[r].name, 1, &e->peer[r], 0, NULL) == 1, "rank %d", r);
+		E2E_CHECK(fi_av_insert(e->av, e2e_shared->names[r].name, 1, &e->peer[r], 0, NULL) == 1, "rank %d, name of %zu bytes, format %u", r,
+			  e2e_shared->names[r].len, e->info->addr_format);
 	e2e_barrier(e);
 	e2e_meet(e);
 	e2e_barrier(e);

@@ -350,19 +350,96 @@ static int zipfi_no_ctx_rx(struct fid_ep *sep, int index, struct fi_rx_attr *att
 	return -FI_ENOSYS;
 }
 
+/* Callers of these do not look whether they are there. */
+static ssize_t zipfi_rx_size_left(struct fid_ep *fid)
+{
+	return fi_rx_size_left(zipfi_of(fid, zipfi_ep, fid)->core);
+}
+
+static ssize_t zipfi_tx_size_left(struct fid_ep *fid)
+{
+	return fi_tx_size_left(zipfi_of(fid, zipfi_ep, fid)->core);
+}
+
+static int zipfi_no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+{
+	(void)ep;
+	(void)addr;
+	(void)addrlen;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
+{
+	(void)ep;
+	(void)addr;
+	(void)param;
+	(void)paramlen;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_listen(struct fid_pep *pep)
+{
+	(void)pep;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_accept(struct fid_ep *ep, const void *param, size_t paramlen)
+{
+	(void)ep;
+	(void)param;
+	(void)paramlen;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
+{
+	(void)pep;
+	(void)handle;
+	(void)param;
+	(void)paramlen;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+	(void)ep;
+	(void)flags;
+	return -FI_ENOSYS;
+}
+
+static int zipfi_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
+{
+	(void)ep;
+	(void)addr;
+	(void)flags;
+	(void)mc;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
 struct fi_ops_ep zipfi_ep_ops = {
-	.size = offsetof(struct fi_ops_ep, rx_size_left),
+	.size = sizeof(struct fi_ops_ep),
 	.cancel = zipfi_cancel,
 	.getopt = zipfi_getopt,
 	.setopt = zipfi_setopt,
 	.tx_ctx = zipfi_no_ctx_tx,
 	.rx_ctx = zipfi_no_ctx_rx,
+	.rx_size_left = zipfi_rx_size_left,
+	.tx_size_left = zipfi_tx_size_left,
 };
 
 struct fi_ops_cm zipfi_cm_ops = {
-	.size = offsetof(struct fi_ops_cm, getpeer),
+	.size = sizeof(struct fi_ops_cm),
 	.setname = zipfi_setname,
 	.getname = zipfi_getname,
+	.getpeer = zipfi_no_getpeer,
+	.connect = zipfi_no_connect,
+	.listen = zipfi_no_listen,
+	.accept = zipfi_no_accept,
+	.reject = zipfi_no_reject,
+	.shutdown = zipfi_no_shutdown,
+	.join = zipfi_no_join,
 };
 
 /* ---- life */
@@ -500,6 +577,7 @@ static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void 
 	ep->fid.tagged = &zipfi_tagged_ops;
 	ep->fid.rma = &zipfi_rma_ops;
 	ep->fid.atomic = &zipfi_atomic_ops;
+	ep->fid.collective = &zipfi_collective_ops;
 	ep->tx_flags = info->tx_attr->op_flags;
 	ep->rx_flags = info->rx_attr->op_flags;
 	ep->order_raw = !!(info->tx_attr->msg_order & (FI_ORDER_RAS | FI_ORDER_WAS)) && (info->caps & FI_RMA);

@@ -217,6 +217,9 @@ static uint64_t zipfi_caps_out(uint64_t caps, uint64_t asked)
 		caps &= ~FI_TAGGED;
 	if (asked && !(asked & FI_MSG))
 		caps &= ~FI_MSG;
+	/* Some cores offer it unasked. Untagged transfers and multi-receive buffers exclude each other: who wants it asks. */
+	if (asked && !(asked & FI_MULTI_RECV))
+		caps &= ~FI_MULTI_RECV;
 	return caps;
 }
 

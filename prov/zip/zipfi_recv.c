@@ -111,6 +111,8 @@ static ssize_t zipfi_recv_any(struct zipfi_ep *ep, struct zipfi_in *in)
 		return -FI_EINVAL;
 	if (in->defaults)
 		in->flags |= ep->rx_flags;
+	if ((in->flags & FI_MULTI_RECV) && ep->engine && !ep->multi_recv)
+		return -FI_EOPNOTSUPP; /* not among the capabilities of this endpoint */
 	if ((in->flags & FI_CLAIM) && !(in->flags & FI_PEEK))
 		return zipfi_recv_claimed(ep, in);
 	rec = zipfi_rec_get(ep);
