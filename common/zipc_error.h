@@ -20,7 +20,7 @@
 	X(ZIPC_ERR_SYMBOL, -14, "exponent out of range")           \
 	X(ZIPC_ERR_STREAM, -15, "bit stream does not match its length") \
 	X(ZIPC_ERR_TRUNC, -16, "message longer than the buffer")   \
-	X(ZIPC_ERR_PEER, -17, "unknown or restarted peer")         \
+	X(ZIPC_ERR_PEER, -17, "peer lost, restarted or unknown")         \
 	X(ZIPC_ERR_PROTO, -18, "control message out of order")     \
 	X(ZIPC_ERR_NET, -19, "network error")                      \
 	X(ZIPC_ERR_NOMEM, -20, "out of memory")                    \

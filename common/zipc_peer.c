@@ -305,6 +305,9 @@ void zipc_peer_lose(struct zipc_peer *peer, int status)
 	peer->state = ZIPC_PEER_LOST;
 	if (tell)
 		zipc_peer_abort(peer, 0, 0);
+	/* For who waits for an operation it is the same whether the peer or the way to it is gone. */
+	if (status == ZIPC_ERR_NET)
+		status = ZIPC_ERR_PEER;
 	for (entry = peer->sends.next; entry != &peer->sends; entry = next) {
 		next = entry->next;
 		zipc_send_fail(zipc_container(entry, struct zipc_send, link), status);
