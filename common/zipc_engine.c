@@ -153,7 +153,8 @@ void zipc_engine_stats(const struct zipc_engine *engine, struct zipc_stats *stat
 
 void zipc_engine_count_raw(struct zipc_engine *engine, enum zipc_raw_reason reason)
 {
-	engine->stats.raw[reason]++;
+	if (reason != ZIPC_RAW_SMALL)
+		engine->stats.raw[reason]++;
 }
 
 /* ---- control messages */

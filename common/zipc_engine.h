@@ -138,7 +138,7 @@ uint64_t zipc_now_ms(void);
 
 uint64_t zipc_engine_epoch(const struct zipc_engine *engine);
 void zipc_engine_stats(const struct zipc_engine *engine, struct zipc_stats *stats);
-/* Counts a message that went raw for a reason only the adapter knows. */
+/* Counts a large enough message that went raw. SMALL is not counted. */
 void zipc_engine_count_raw(struct zipc_engine *engine, enum zipc_raw_reason reason);
 
 /*
@@ -185,7 +185,7 @@ enum zipc_send_flags {
 /*
  * Decides whether a message becomes a transfer and reserves all it needs.
  * Returns 0 and sets *send and *placeholder: the caller posts the placeholder in place of the message, then commits, or
- * drops. Returns 1: send it raw. ZIPC_ERR_AGAIN: resources are exhausted for now.
+ * drops. Returns 1 + reason (zipc_raw_reason): send it raw, and count it once it is sent. ZIPC_ERR_AGAIN: resources are exhausted for now.
  * The iov array is copied; the memory it names stays the caller's and untouched until send_done.
  */
 int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,

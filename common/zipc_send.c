@@ -148,7 +148,7 @@ static int zipc_peer_decodes(const struct zipc_engine *engine, const struct zipc
 	return dtype == ZIPC_DTYPE_RAW || ((peer->dtypes >> dtype & 1) && (peer->codecs >> engine->attr.codec & 1));
 }
 
-/* 0: a transfer; 1: raw, and counted. */
+/* 0: a transfer; 1 + reason: raw. */
 static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
 			    size_t nbytes, unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode)
 {
@@ -156,7 +156,7 @@ static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, 
 
 	*mode = ZIPC_MODE_ZIP;
 	if (nbytes < engine->attr.min_size && !(flags & ZIPC_SEND_FORCE))
-		return 1;
+		return 1 + ZIPC_RAW_SMALL;
 	if (!zipc_peer_ready(peer))
 		reason = ZIPC_RAW_PEER;
 	else if (!(flags & ZIPC_SEND_TAGGED) && !(peer->flags & ZIPC_HELLO_UNTAGGED))
@@ -178,8 +178,7 @@ static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, 
 		reason = ZIPC_RAW_SLOW;
 	else
 		return 0;
-	engine->stats.raw[reason]++;
-	return 1;
+	return 1 + (int)reason;
 }
 
 static uint32_t zipc_chunk_for(const struct zipc_engine *engine, const struct zipc_peer *peer, size_t nbytes)
@@ -232,10 +231,13 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 	enum zipc_mode mode = ZIPC_MODE_ZIP;
 	struct zipc_send *send;
 	uint64_t nchunks;
+	int raw;
 
-	if (!nbytes || niov > ZIPC_IOV_MAX || ((flags & ZIPC_SEND_COPY) && nbytes > sizeof(send->copy)) ||
-	    zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &dtype, &mode))
-		return 1;
+	if (!nbytes || niov > ZIPC_IOV_MAX || ((flags & ZIPC_SEND_COPY) && nbytes > sizeof(send->copy)))
+		return 1 + ZIPC_RAW_SMALL;
+	raw = zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &dtype, &mode);
+	if (raw)
+		return raw;
 	send = peer->nsends < ZIPC_SENDS_PER_PEER ? zipc_send_alloc(engine) : NULL;
 	if (!send) {
 		zipc_policy_lost(peer, nbytes, mode);

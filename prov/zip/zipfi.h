@@ -239,6 +239,9 @@ struct zipfi_ep {
 	size_t stage_len[ZIPFI_STAGES];
 	uint8_t name[2 * ZIPC_ADDR_MAX]; /* with mark */
 	size_t name_len;
+	int beacon_fd;                   /* -1: none */
+	uint64_t beacon_ms, announced_ms;
+	uint8_t comp_name[ZIPC_ADDR_MAX];
 	unsigned greeted;
 	atomic_uint idle;
 	struct zipc_list peeks;          /* peeks that wait for a control record */
@@ -314,6 +317,8 @@ int zipfi_wait_open(struct zipfi_wait *wait, enum fi_wait_obj obj);
 void zipfi_wait_close(struct zipfi_wait *wait);
 /* Adds a core object's fd, if it has one. */
 int zipfi_wait_add(struct zipfi_wait *wait, struct fid *core);
+/* Adds an fd of ours; -1 is ignored. */
+void zipfi_wait_add_fd(struct zipfi_wait *wait, int fd);
 void zipfi_wait_remove(struct zipfi_wait *wait, struct fid *core);
 void zipfi_wait_signal(struct zipfi_wait *wait);
 void zipfi_wait_clear(struct zipfi_wait *wait);
@@ -392,6 +397,14 @@ ssize_t zipfi_cancel(fid_t fid, void *context);
 /* Engine callbacks. */
 extern const struct zipc_engine_cb zipfi_engine_cb;
 struct zipfi_cq *zipfi_rec_cq(const struct zipfi_rec *rec, bool is_send);
+
+/* ---- announcements for IP addresses (zipfi_beacon.c); under ep->lock */
+
+int zipfi_beacon_open(struct zipfi_ep *ep, const void *comp, size_t comp_len);
+void zipfi_beacon_close(struct zipfi_ep *ep);
+void zipfi_beacon_announce(struct zipfi_ep *ep, const struct zipfi_addr *to);
+/* Reads what has arrived; unless `now`, only when the last look was some time ago. */
+void zipfi_beacon_poll(struct zipfi_ep *ep, bool now);
 
 /* ---- companion (zipfi_comp.c) */
 

@@ -4,12 +4,11 @@
  *
  * | format        | spare bytes                         | mark                                                     |
  * |---------------|-------------------------------------|----------------------------------------------------------|
- * | sockaddr_in   | sin_zero[8]                         | 'z' 'p' version ~version, port[2] (net order), ~port[2]  |
- * | sockaddr_in6  | sin6_flowinfo (4)                   | 0xf2 'z', port[2]; the 20-bit label never has 0xf on top |
  * | efa           | 2 bytes padding + 8 bytes `next`    | qpn in the padding; "zp1\0" and qkey in `next`           |
  * | string (shm)  | the name itself, where it is ours   | it ends in "~z"; the companion's name is the name + "c"  |
  *
- * A core ignores these bytes, or the name is the real one: a plain peer can use a marked address as it is.
+ * A core ignores these bytes, or the name is the real one: a plain peer can use a marked address as it is. IP addresses
+ * have no such room (an AV refuses a sin_zero that is not zero): for them there is zipfi_beacon.c.
  */
 #include <netinet/in.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 
 #include "zipfi.h"
 
-#define ZIPFI_MARK_VERSION 1
 #define ZIPFI_STR_AUTO "fi_shm://" /* a name the core made up: nobody knows it by convention, so it may get a suffix */
 #define ZIPFI_STR_MARK "~z"
 #define ZIPFI_STR_COMP "c"
@@ -49,45 +47,6 @@ static sa_family_t zipfi_addr_family(uint32_t format, const void *addr, size_t l
 	if (family == AF_INET6 && len < sizeof(struct sockaddr_in6))
 		return AF_UNSPEC;
 	return family;
-}
-
-static void zipfi_split_in(struct zipfi_addr *out)
-{
-	struct sockaddr_in sin, comp;
-	uint8_t mark[8];
-	uint16_t port;
-
-	memcpy(&sin, out->main, sizeof(sin));
-	memcpy(mark, sin.sin_zero, sizeof(mark));
-	if (mark[0] != 'z' || mark[1] != 'p' || mark[2] != ZIPFI_MARK_VERSION || (mark[3] ^ mark[2]) != 0xff ||
-	    (mark[6] ^ mark[4]) != 0xff || (mark[7] ^ mark[5]) != 0xff)
-		return;
-	memset(sin.sin_zero, 0, sizeof(sin.sin_zero));
-	memcpy(out->main, &sin, sizeof(sin));
-	comp = sin;
-	memcpy(&port, mark + 4, sizeof(port));
-	comp.sin_port = port;
-	memcpy(out->comp, &comp, sizeof(comp));
-	out->comp_len = sizeof(comp);
-}
-
-static void zipfi_split_in6(struct zipfi_addr *out)
-{
-	struct sockaddr_in6 sin6, comp;
-	uint8_t mark[4];
-	uint16_t port;
-
-	memcpy(&sin6, out->main, sizeof(sin6));
-	memcpy(mark, &sin6.sin6_flowinfo, sizeof(mark));
-	if (mark[0] != 0xf2 || mark[1] != 'z')
-		return;
-	sin6.sin6_flowinfo = 0;
-	memcpy(out->main, &sin6, sizeof(sin6));
-	comp = sin6;
-	memcpy(&port, mark + 2, sizeof(port));
-	comp.sin6_port = port;
-	memcpy(out->comp, &comp, sizeof(comp));
-	out->comp_len = sizeof(comp);
 }
 
 static void zipfi_split_efa(struct zipfi_addr *out)
@@ -145,42 +104,6 @@ int zipfi_addr_split(uint32_t format, const void *addr, size_t len, struct zipfi
 	out->main_len = len;
 	if (format == FI_ADDR_EFA && len == sizeof(struct zipfi_efa_addr))
 		zipfi_split_efa(out);
-	else if (zipfi_addr_family(format, addr, len) == AF_INET)
-		zipfi_split_in(out);
-	else if (zipfi_addr_family(format, addr, len) == AF_INET6)
-		zipfi_split_in6(out);
-	return 0;
-}
-
-static int zipfi_mark_in(void *main, const void *comp)
-{
-	struct sockaddr_in sin, other;
-	uint8_t mark[8] = {'z', 'p', ZIPFI_MARK_VERSION, ZIPFI_MARK_VERSION ^ 0xff};
-
-	memcpy(&sin, main, sizeof(sin));
-	memcpy(&other, comp, sizeof(other));
-	if (sin.sin_addr.s_addr != other.sin_addr.s_addr)
-		return -FI_ENOSYS;
-	memcpy(mark + 4, &other.sin_port, 2);
-	mark[6] = mark[4] ^ 0xff;
-	mark[7] = mark[5] ^ 0xff;
-	memcpy(sin.sin_zero, mark, sizeof(mark));
-	memcpy(main, &sin, sizeof(sin));
-	return 0;
-}
-
-static int zipfi_mark_in6(void *main, const void *comp)
-{
-	struct sockaddr_in6 sin6, other;
-	uint8_t mark[4] = {0xf2, 'z'};
-
-	memcpy(&sin6, main, sizeof(sin6));
-	memcpy(&other, comp, sizeof(other));
-	if (memcmp(&sin6.sin6_addr, &other.sin6_addr, sizeof(sin6.sin6_addr)) || sin6.sin6_flowinfo)
-		return -FI_ENOSYS;
-	memcpy(mark + 2, &other.sin6_port, 2);
-	memcpy(&sin6.sin6_flowinfo, mark, sizeof(mark));
-	memcpy(main, &sin6, sizeof(sin6));
 	return 0;
 }
 
@@ -212,20 +135,12 @@ static int zipfi_mark_str(const char *main, size_t len, const char *comp, size_t
 
 int zipfi_addr_mark(uint32_t format, void *main, size_t len, const void *comp, size_t comp_len)
 {
-	sa_family_t family = zipfi_addr_family(format, main, len);
-
 	if (zipfi_addr_is_str(format))
 		return zipfi_mark_str(main, len, comp, comp_len);
 	if (comp_len != len)
 		return -FI_ENOSYS;
 	if (format == FI_ADDR_EFA && comp_len == sizeof(struct zipfi_efa_addr))
 		return zipfi_mark_efa(main, comp);
-	if (family != zipfi_addr_family(format, comp, comp_len))
-		return -FI_ENOSYS;
-	if (family == AF_INET)
-		return zipfi_mark_in(main, comp);
-	if (family == AF_INET6)
-		return zipfi_mark_in6(main, comp);
 	return -FI_ENOSYS;
 }
 

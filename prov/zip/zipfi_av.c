@@ -109,8 +109,6 @@ static void zipfi_av_greet(struct zipfi_av *av, const struct zipfi_addr *addr)
 {
 	size_t i;
 
-	if (!addr->comp_len)
-		return;
 	zipfi_lock(av->domain, &av->lock);
 	for (i = 0; i < av->neps; i++) {
 		struct zipfi_ep *ep = av->eps[i];
@@ -131,7 +129,7 @@ void zipfi_av_greet_all(struct zipfi_av *av, struct zipfi_ep *ep)
 	for (i = 0; i < av->map_size && ep->greeted < ZIPFI_GREET_MAX; i++) {
 		struct zipfi_addr *addr = av->map[i].addr;
 
-		if (!addr || addr == ZIPFI_AV_GONE || !addr->comp_len)
+		if (!addr || addr == ZIPFI_AV_GONE)
 			continue;
 		ep->greeted++;
 		zipfi_ep_greet(ep, addr);

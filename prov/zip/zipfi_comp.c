@@ -220,6 +220,7 @@ void zipfi_comp_progress(struct zipfi_ep *ep)
 	bool work;
 
 	zipfi_comp_read(ep);
+	zipfi_beacon_poll(ep, false);
 	if (!zipc_list_empty(&ep->ctl_repost))
 		zipfi_comp_repost(ep);
 	work = zipc_engine_progress(ep->engine);
@@ -246,7 +247,10 @@ void zipfi_ep_greet(struct zipfi_ep *ep, const struct zipfi_addr *addr)
 {
 	zipfi_lock(ep->domain, &ep->lock);
 	if (ep->engine) {
-		zipc_peer_meet(ep->engine, addr->main, addr->main_len, addr->comp, addr->comp_len);
+		if (addr->comp_len)
+			zipc_peer_meet(ep->engine, addr->main, addr->main_len, addr->comp, addr->comp_len);
+		else
+			zipfi_beacon_announce(ep, addr);
 		zipfi_comp_progress(ep);
 	}
 	zipfi_unlock(ep->domain, &ep->lock);
@@ -364,9 +368,9 @@ static int zipfi_comp_open_engine(struct zipfi_ep *ep)
 		return -FI_ENOMEM;
 	if (zipc_engine_open(&attr, &zipfi_net_ops, ep, &zipc_host_ops, ep->dev, &zipfi_engine_cb, ep, &ep->engine))
 		return -FI_ENOMEM;
-	/* Without room for a mark peers that have no mark of ours either never meet; those that have say hello to us. */
-	if (zipfi_addr_mark(ep->domain->addr_format, ep->name, ep->name_len, comp, comp_len))
-		ZIPFI_INFO(EP_CTRL, "no room for a mark in this address format\n");
+	if (zipfi_addr_mark(ep->domain->addr_format, ep->name, ep->name_len, comp, comp_len) &&
+	    zipfi_beacon_open(ep, comp, comp_len))
+		ZIPFI_INFO(EP_CTRL, "no way to tell peers of the companion in this address format\n");
 	return 0;
 }
 
@@ -379,6 +383,7 @@ static void zipfi_comp_wait(struct zipfi_ep *ep)
 		if (!cqs[i])
 			continue;
 		zipfi_wait_add(&cqs[i]->wait, &ep->comp_cq->fid);
+		zipfi_wait_add_fd(&cqs[i]->wait, ep->beacon_fd);
 		/* What arrives on the other queue may be a placeholder, which this one's sleeper has to see. */
 		if (cqs[1 - i] && cqs[1 - i] != cqs[i])
 			zipfi_wait_add(&cqs[i]->wait, &cqs[1 - i]->core->fid);
@@ -391,6 +396,7 @@ int zipfi_comp_open(struct zipfi_ep *ep)
 
 	zipc_list_init(&ep->ctl_free);
 	zipc_list_init(&ep->ctl_repost);
+	ep->beacon_fd = -1;
 	if (!ep->av || !ep->name_len || !(ep->info->caps & (FI_MSG | FI_TAGGED)))
 		return -FI_ENOSYS;
 	ret = zipfi_comp_open_objects(ep);
@@ -411,6 +417,7 @@ void zipfi_comp_close(struct zipfi_ep *ep)
 {
 	int i;
 
+	zipfi_beacon_close(ep);
 	if (ep->comp)
 		fi_close(&ep->comp->fid);
 	/* Nothing is reported any more: what the engine holds can go. */

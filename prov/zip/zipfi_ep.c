@@ -125,6 +125,11 @@ static int zipfi_ep_trywait(struct zipfi_fabric *fabric, struct zipfi_ep *ep)
 	int ret = 0;
 
 	zipfi_ep_progress(ep, NULL);
+	if (ep->beacon_fd >= 0 && zipfi_trylock(ep->domain, &ep->lock)) {
+		if (ep->engine)
+			zipfi_beacon_poll(ep, true); /* it would wake the sleeper again at once */
+		zipfi_unlock(ep->domain, &ep->lock);
+	}
 	if (atomic_load(&ep->work))
 		return -FI_EAGAIN;
 	if (ep->tx_cq)
@@ -617,6 +622,7 @@ int zipfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 	if (!ep)
 		return -FI_ENOMEM;
 	ep->domain = domain;
+	ep->beacon_fd = -1;
 	ep->info = zipfi_core_info(info, domain->fabric->core_name);
 	if (!ep->info) {
 		free(ep);

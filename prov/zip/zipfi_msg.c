@@ -7,6 +7,8 @@
 
 #include "zipfi.h"
 
+#define ZIPFI_ANNOUNCE_MS 100
+
 /* A send in one form, whichever call it came by. */
 struct zipfi_out {
 	const struct iovec *iov;
@@ -67,15 +69,30 @@ static struct zipfi_rec *zipfi_send_rec(struct zipfi_ep *ep, void *context, uint
 
 /* ---- the way through the engine */
 
+/* A peer that did not answer yet is told again, but not with every message. */
+static void zipfi_reannounce(struct zipfi_ep *ep, const struct zipfi_addr *addr)
+{
+	uint64_t now = zipc_now_ms();
+
+	if (now - ep->announced_ms < ZIPFI_ANNOUNCE_MS)
+		return;
+	ep->announced_ms = now;
+	zipfi_beacon_announce(ep, addr);
+}
+
 /* Finds the peer; one that has a mark and is met for the first time is greeted. */
 static struct zipc_peer *zipfi_peer(struct zipfi_ep *ep, const struct zipfi_addr *addr)
 {
 	struct zipc_peer *peer = zipc_peer_find(ep->engine, addr->main, addr->main_len);
 
-	if (!peer && addr->comp_len) {
+	if (zipc_peer_ready(peer))
+		return peer;
+	if (addr->comp_len && !peer) {
 		zipc_peer_meet(ep->engine, addr->main, addr->main_len, addr->comp, addr->comp_len);
 		peer = zipc_peer_find(ep->engine, addr->main, addr->main_len);
 		zipfi_comp_progress(ep);
+	} else if (!addr->comp_len) {
+		zipfi_reannounce(ep, addr);
 	}
 	return peer;
 }
@@ -138,7 +155,7 @@ static unsigned zipfi_send_flags(const struct zipfi_out *out, bool copy, bool fo
 	return flags;
 }
 
-/* Returns 1 when the message is to go to the core as it is, 0 when a transfer was started, else an error. */
+/* Returns 1 + reason when the message is to go to the core as it is, 0 when a transfer was started, else an error. */
 static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, const struct zipfi_out *out, bool copy, bool force)
 {
 	struct zipfi_rec *rec = NULL, *placeholder = NULL;
@@ -147,7 +164,7 @@ static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, const struct zipfi_out *o
 	int ret;
 
 	if (zipfi_av_lookup_main(ep->av, out->dest, &addr) || out->niov > ZIPFI_IOV_MAX)
-		return 1;
+		return 1 + ZIPC_RAW_PEER;
 	rec = zipfi_send_rec(ep, out->context, out->kind, out->flags);
 	placeholder = rec ? zipfi_rec_get(ep) : NULL;
 	if (!placeholder) {
@@ -159,8 +176,7 @@ static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, const struct zipfi_out *o
 	rec->done = (struct fi_cq_tagged_entry){.flags = out->kind | FI_SEND, .len = out->total, .tag = out->tag};
 	zipfi_lock(ep->domain, &ep->lock);
 	if (ep->order_raw && !force) {
-		zipc_engine_count_raw(ep->engine, ZIPC_RAW_OFF);
-		ret = 1;
+		ret = 1 + ZIPC_RAW_OFF;
 	} else {
 		ret = zipc_send_begin(ep->engine, zipfi_peer(ep, &addr), out->iov, out->niov, out->total, out->tag,
 				      zipfi_send_flags(out, copy, force), rec, &send,
@@ -179,7 +195,7 @@ out_recs:
 		zipfi_rec_put(placeholder);
 	if (rec)
 		zipfi_rec_put(rec);
-	return ret == ZIPC_ERR_AGAIN ? -FI_EAGAIN : 1;
+	return ret == ZIPC_ERR_AGAIN ? -FI_EAGAIN : ret;
 }
 
 /* An application's own untagged message that could be taken for a placeholder must not arrive as such. */
@@ -236,10 +252,18 @@ static ssize_t zipfi_core_sendmsg(struct zipfi_ep *ep, const struct zipfi_out *o
 	return fi_sendmsg(ep->core, &msg, flags);
 }
 
+static void zipfi_count_raw(struct zipfi_ep *ep, enum zipc_raw_reason reason)
+{
+	zipfi_lock(ep->domain, &ep->lock);
+	if (ep->engine)
+		zipc_engine_count_raw(ep->engine, reason);
+	zipfi_unlock(ep->domain, &ep->lock);
+}
+
 static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
 {
 	struct zipfi_rec *rec;
-	ssize_t ret;
+	ssize_t ret, raw = 1 + ZIPC_RAW_SMALL;
 
 	if (out->defaults)
 		out->flags |= ep->tx_flags;
@@ -250,9 +274,9 @@ static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
 	}
 	out->total = zipfi_iov_total(out->iov, out->niov);
 	if (zipfi_is_candidate(ep, out->total)) {
-		ret = zipfi_offer(ep, out);
-		if (ret <= 0)
-			return ret;
+		raw = zipfi_offer(ep, out);
+		if (raw <= 0)
+			return raw;
 	}
 	rec = zipfi_send_rec(ep, out->context, out->kind, out->flags);
 	if (!rec)
@@ -260,6 +284,8 @@ static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
 	ret = zipfi_core_sendmsg(ep, out, rec);
 	if (ret)
 		zipfi_rec_put(rec);
+	else if (raw != 1 + ZIPC_RAW_SMALL)
+		zipfi_count_raw(ep, (enum zipc_raw_reason)(raw - 1));
 	return ret;
 }
 

@@ -55,6 +55,15 @@ int zipfi_wait_add(struct zipfi_wait *wait, struct fid *core)
 	return 0;
 }
 
+void zipfi_wait_add_fd(struct zipfi_wait *wait, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	/* A closed fd leaves the set by itself. */
+	if (wait->epfd >= 0 && fd >= 0 && epoll_ctl(wait->epfd, EPOLL_CTL_ADD, fd, &event))
+		ZIPFI_INFO(CQ, "an announcement will not wake sleepers\n");
+}
+
 void zipfi_wait_remove(struct zipfi_wait *wait, struct fid *core)
 {
 	int fd = -1;
