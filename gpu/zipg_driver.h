@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/zipg_job.h"
+#include "zipc_codec.h"
+
 /* X(member, CUDA's symbol, HIP's symbol, parameters) */
 #define ZIPG_DRIVER_CALLS(X)                                                                                             \
 	X(init, "cuInit", "hipInit", (unsigned int flags))                                                               \
@@ -67,9 +70,25 @@ struct zipg_driver {
 
 struct zipg_hw;
 
+/* A launch. */
+struct zipg_again {
+	enum zipg_kernel_kind kind;
+	enum zipc_dtype dtype;
+	uint32_t grid;
+	struct zipg_job job;
+};
+
 /* For benches: the driver that a device of the cuda or hip backend uses, and its context made current and not. */
 const struct zipg_driver *zipg_hw_driver(struct zipg_hw *hw);
 void zipg_hw_enter(struct zipg_hw *hw);
 void zipg_hw_leave(struct zipg_hw *hw);
+
+/*
+ * Also for benches: record these events right before the first and right after the last launch from now on; NULL ends it. What the last
+ * launch was is kept, so that it can be made again inside a graph.
+ */
+void zipg_hw_time(struct zipg_hw *hw, void *start, void *stop);
+int zipg_hw_again(struct zipg_hw *hw, unsigned int stream, const struct zipg_again *again);
+void zipg_hw_last(struct zipg_hw *hw, struct zipg_again *again);
 
 #endif

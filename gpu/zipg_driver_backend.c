@@ -44,6 +44,8 @@ struct zipg_hw {
 	void *function[ZIPG_KIND_COUNT][ZIPC_DTYPE_COUNT];
 	int resident[ZIPG_KIND_COUNT][ZIPC_DTYPE_COUNT]; /* thread blocks that fit on the device */
 	int multiprocessors;
+	void *time[2];         /* events of zipg_hw_time() */
+	struct zipg_again *last;
 };
 
 static struct vendor vendors[2] = {
@@ -192,9 +194,10 @@ static int vendor_open(struct vendor *v, int ordinal, struct zipg_hw **hw_p)
 
 	if (ordinal < 0 || ordinal >= vendor_count(v, &why))
 		return ret;
-	hw = calloc(1, sizeof(*hw));
+	hw = calloc(1, sizeof(*hw) + sizeof(*hw->last));
 	if (!hw)
 		return ZIPC_ERR_NOMEM;
+	hw->last = (struct zipg_again *)(hw + 1);
 	hw->vendor = v;
 	hw->drv = &v->driver;
 	hw->ordinal = ordinal;
@@ -296,10 +299,33 @@ static int driver_launch(struct zipg_hw *hw, unsigned int stream, enum zipg_kern
 	if (job->share && grid > (uint32_t)hw->resident[kind][dtype])
 		grid = (uint32_t)hw->resident[kind][dtype];
 	zipg_hw_enter(hw);
+	if (hw->time[0])
+		hw->drv->event_record(hw->time[0], hw->stream[stream]);
 	ret = hw->drv->launch(function, grid, 1, 1, ZIPG_THREADS, 1, 1, (unsigned int)zipg_kernel_shared(kind, dtype),
 			      hw->stream[stream], params, NULL);
+	if (hw->time[1]) {
+		hw->drv->event_record(hw->time[1], hw->stream[stream]);
+		hw->time[0] = NULL;
+		*hw->last = (struct zipg_again){ kind, dtype, grid, *job };
+	}
 	zipg_hw_leave(hw);
 	return error_of(ret);
+}
+
+void zipg_hw_time(struct zipg_hw *hw, void *start, void *stop)
+{
+	hw->time[0] = start;
+	hw->time[1] = stop;
+}
+
+void zipg_hw_last(struct zipg_hw *hw, struct zipg_again *again)
+{
+	*again = *hw->last;
+}
+
+int zipg_hw_again(struct zipg_hw *hw, unsigned int stream, const struct zipg_again *again)
+{
+	return driver_launch(hw, stream, again->kind, again->dtype, again->grid, &again->job);
 }
 
 static int driver_signal(struct zipg_hw *hw, unsigned int stream, uint32_t *word, uint64_t dev, uint32_t value)

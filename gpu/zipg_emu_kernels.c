@@ -29,6 +29,7 @@ static const kernel_fn functions[ZIPG_KIND_COUNT][6] = {
 	FUNCTIONS_OF(ZIPG_E5M2, e5m2),
 	[ZIPG_KIND_RAW][0] = zipg_raw_raw,
 	[ZIPG_KIND_SAMPLE][0] = zipg_sample_raw,
+	[ZIPG_KIND_COMPARE][0] = zipg_compare_raw,
 };
 
 kernel_fn zipg_emu_kernel(unsigned int kind, unsigned int dtype)

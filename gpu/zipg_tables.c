@@ -97,6 +97,7 @@ size_t zipg_kernel_shared(enum zipg_kernel_kind kind, enum zipc_dtype dtype)
 		return ZIPG_DEC_WORDS * 4;
 	case ZIPG_KIND_RAW:
 	case ZIPG_KIND_SAMPLE:
+	case ZIPG_KIND_COMPARE:
 		return 0;
 	default:
 		return ZIPG_ENC_WORDS(zipg_column_words(zipc_dtype_infos[dtype].size)) * 4;
@@ -112,9 +113,10 @@ const char *zipg_kernel_name(enum zipg_kernel_kind kind, enum zipc_dtype dtype, 
 		[ZIPG_KIND_FIXED_SHARE] = "fixed_enc_share", [ZIPG_KIND_ENTROPY_SHARE] = "entropy_enc_share",
 		[ZIPG_KIND_SPARSE_SHARE] = "sparse_enc_share",
 		[ZIPG_KIND_RAW] = "raw", [ZIPG_KIND_SAMPLE] = "sample",
+		[ZIPG_KIND_COMPARE] = "compare",
 	};
 
-	if ((dtype == ZIPC_DTYPE_RAW) != (kind == ZIPG_KIND_RAW || kind == ZIPG_KIND_SAMPLE))
+	if ((dtype == ZIPC_DTYPE_RAW) != (kind >= ZIPG_KIND_RAW))
 		return NULL;
 	snprintf(name, 64, "zipg_%s_%s", kinds[kind], zipc_dtype_name(dtype));
 	return name;

@@ -36,5 +36,7 @@ struct bench_device {
 };
 
 extern const struct bench_device bench_device_host;
+extern const struct bench_device bench_device_cuda, bench_device_cuda_graph, bench_device_cuda_share, bench_device_hip; /* bench_device.c */
+extern const struct bench_device bench_device_nvcomp;                                                                  /* bench_nvcomp.c */
 
 #endif

@@ -34,10 +34,13 @@ static ZIPG_DEVICE uint32_t zipg_block_mean(uint32_t a, uint32_t b)
 	return n < 24 ? ~0u : ((sum & 0xfffffu) * 16 + n / 2) / n;
 }
 
-/* Where lane l of one warp looks at the frame: 32 vectors spread over its blocks. */
+/* Where lane l of one warp looks at the frame: a vector in 32 blocks spread over it, never at the same place of a block. */
 static ZIPG_DEVICE const uint8_t *zipg_frame_sample(const struct zipg_place *at)
 {
-	return at->plain + (uint64_t)at->item->nblocks * (ZIPG_BLOCK / 16) * (zipg_lane() * 2 + 1) / 64 * 16;
+	uint32_t lane = zipg_lane();
+	uint64_t block = (uint64_t)at->item->nblocks * (lane * 2 + 1) / 64;
+
+	return at->plain + block * ZIPG_BLOCK + (lane * 37u + 11u) % 512u * 16u;
 }
 
 /* Whether the histogram of n samples is so flat that exponents are near ebits of entropy: its collision sum says so. */

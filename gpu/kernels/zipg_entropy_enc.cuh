@@ -44,13 +44,12 @@ static ZIPG_DEVICE void zipg_put_pair(uint32_t *shared, struct zipg_bits *b, uin
 		zipg_put(shared, b, t >> 8, t & 31u);
 }
 
-/* One quad: two pairs, as a rule put at once. The code table is where shared memory starts. */
-static ZIPG_DEVICE void zipg_put_quad(int dt, const uint32_t *w, uint32_t base, uint32_t zero, uint32_t *shared, uint32_t esc,
-				      struct zipg_bits *b)
+/* Table entries of a quad's two pairs. The code table is where shared memory starts. */
+static ZIPG_DEVICE void zipg_find_codes(int dt, const uint32_t *w, uint32_t base, uint32_t zero, const uint32_t *shared, uint32_t *t)
 {
 	int shift = zipg_shift(dt);
 	uint32_t v0 = zipg_symbols2(dt, zipg_fields(dt, w, 0), base, zero, 15);
-	uint32_t v1 = zipg_symbols2(dt, zipg_fields(dt, w, 1), base, zero, 15), t0, t1;
+	uint32_t v1 = zipg_symbols2(dt, zipg_fields(dt, w, 1), base, zero, 15);
 
 	/* Offsets into the table, in bytes. */
 	if (zipg_elem_bytes(dt) == 1) {
@@ -61,14 +60,39 @@ static ZIPG_DEVICE void zipg_put_quad(int dt, const uint32_t *w, uint32_t base, 
 		v0 = (v0 * 0x10010u) >> 21;
 		v1 = (v1 * 0x10010u) >> 21;
 	}
-	t0 = *(const uint32_t *)((const char *)shared + v0);
-	t1 = *(const uint32_t *)((const char *)shared + v1);
-	if (ZIPG_UNLIKELY((t0 | t1) >> 31)) {
-		uint32_t e = zipg_quad_exp(dt, w);
+	t[0] = *(const uint32_t *)((const char *)shared + v0);
+	t[1] = *(const uint32_t *)((const char *)shared + v1);
+}
 
-		zipg_put_pair(shared, b, t0, e & 0xffffu, esc);
-		zipg_put_pair(shared, b, t1, e >> 16, esc);
-	} else {
+/*
+ * `n` quads, 1 or 2. All codes are looked up before the first is put, and one test finds escapes in any of them: that leaves the lookups
+ * free to overlap. As a rule the two pairs of a quad are put at once.
+ */
+static ZIPG_DEVICE void zipg_put_quads(int dt, int n, const uint32_t *w, uint32_t base, uint32_t zero, uint32_t *shared, uint32_t esc,
+				       struct zipg_bits *b)
+{
+	uint32_t t[4], any = 0;
+	int qw = zipg_quad_words(dt);
+
+	ZIPG_UNROLL
+	for (int i = 0; i < n; i++) {
+		zipg_find_codes(dt, w + i * qw, base, zero, shared, t + 2 * i);
+		any |= t[2 * i] | t[2 * i + 1];
+	}
+	if (ZIPG_UNLIKELY(any >> 31)) {
+		ZIPG_UNROLL
+		for (int i = 0; i < n; i++) {
+			uint32_t e = zipg_quad_exp(dt, w + i * qw);
+
+			zipg_put_pair(shared, b, t[2 * i], e & 0xffffu, esc);
+			zipg_put_pair(shared, b, t[2 * i + 1], e >> 16, esc);
+		}
+		return;
+	}
+	ZIPG_UNROLL
+	for (int i = 0; i < n; i++) {
+		uint32_t t0 = t[2 * i], t1 = t[2 * i + 1];
+
 		zipg_put(shared, b, ((t0 & ~0xffu) | zipg_shl(t1 & ~0xffu, t0)) >> 8, t0 + t1);
 	}
 }
@@ -158,8 +182,8 @@ static ZIPG_DEVICE void zipg_encode_packs(int dt, int sparse, int aligned, uint3
 				}
 				if (sparse)
 					zipg_gather(&common[3], zipg_quad_exp(dt, quad));
-				if (code)
-					zipg_put_quad(dt, quad, blk->base, code - 1, shared, esc, bits);
+				if (code && (vq == 1 || i % 2 == 0))
+					zipg_put_quads(dt, vq == 1 ? 1 : 2, quad, blk->base, code - 1, shared, esc, bits);
 			}
 			if (!sparse && (job->what & ZIPG_WHAT_PLANES))
 				zipg_row_planes(dt, at, blk->number, pack, r, planes);

@@ -86,8 +86,9 @@ static ZIPG_DEVICE void zipg_guess_base(int dt, const uint32_t *w, struct zipg_s
 	zeros = sum >> 20;
 	sum &= 0xfffffu;
 	n = 256 - zeros;
-	s->mode = zeros > 8;
-	if (zeros == 0)
+	/* The few exponents of narrow types are as near to zero as to each other: no mode of its own for it. */
+	s->mode = zipg_ebits(dt) == 8 && zeros > 8;
+	if (zeros == 0 || zipg_ebits(dt) < 8)
 		base = (int32_t)(sum - 832) >> 8;
 	else
 		base = n ? ((int32_t)(sum * 4 / n) - 13) >> 2 : 0;

@@ -25,6 +25,7 @@ enum zipg_kernel_kind {
 	ZIPG_KIND_SPARSE_SHARE,
 	ZIPG_KIND_RAW,         /* copy into or out of raw frames; dtype RAW */
 	ZIPG_KIND_SAMPLE,      /* blocks of a tensor, spread over it, to host memory; dtype RAW */
+	ZIPG_KIND_COMPARE,     /* of two tensors; dtype RAW. For benches */
 	ZIPG_KIND_COUNT
 };
 

@@ -90,6 +90,8 @@ static ZIPG_DEVICE uint32_t zipg_ld4_once(const void *p)
 }
 
 static ZIPG_DEVICE uint32_t zipg_ld4(const void *p) { return __ldg((const uint32_t *)p); }
+/* An aligned word of which at least one byte is ours. */
+static ZIPG_DEVICE uint32_t zipg_ld4_edge(const void *p) { return zipg_ld4(p); }
 static ZIPG_DEVICE uint32_t zipg_ld2(const void *p) { return __ldg((const uint16_t *)p); }
 static ZIPG_DEVICE uint32_t zipg_ld1(const void *p) { return __ldg((const uint8_t *)p); }
 

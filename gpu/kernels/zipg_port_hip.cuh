@@ -118,6 +118,8 @@ static ZIPG_DEVICE void zipg_ld8_once(const void *p, uint32_t *a, uint32_t *b)
 
 static ZIPG_DEVICE uint32_t zipg_ld4_once(const void *p) { return __builtin_nontemporal_load((const uint32_t *)p); }
 static ZIPG_DEVICE uint32_t zipg_ld4(const void *p) { return *(const uint32_t *)p; }
+/* An aligned word of which at least one byte is ours. */
+static ZIPG_DEVICE uint32_t zipg_ld4_edge(const void *p) { return zipg_ld4(p); }
 static ZIPG_DEVICE uint32_t zipg_ld2(const void *p) { return *(const uint16_t *)p; }
 static ZIPG_DEVICE uint32_t zipg_ld1(const void *p) { return *(const uint8_t *)p; }
 

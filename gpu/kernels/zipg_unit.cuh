@@ -116,8 +116,8 @@ static ZIPG_DEVICE struct zipg_vec zipg_ld16_any(const uint8_t *p)
 
 	ZIPG_UNROLL
 	for (int i = 0; i < 4; i++)
-		w[i] = zipg_ld4(q + i);
-	w[4] = off ? zipg_ld4(q + 4) : 0;
+		w[i] = zipg_ld4_edge(q + i);
+	w[4] = off ? zipg_ld4_edge(q + 4) : 0;
 	ZIPG_UNROLL
 	for (int i = 0; i < 4; i++)
 		v.w[i] = zipg_shr64(w[i], w[i + 1], off * 8);
