@@ -390,7 +390,9 @@ void zipfi_peek_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *
 	rec->done = *entry;
 	rec->src = src;
 	rec->claimed = NULL;
-	if (!ep->engine || !(entry->tag & ep->zbit) || entry->len != ZIPC_PLACEHOLDER_BYTES) {
+	/* A core that has thrown the message away need not say how long it was. */
+	if (!ep->engine || !(entry->tag & ep->zbit) ||
+	    (entry->len != ZIPC_PLACEHOLDER_BYTES && !(rec->op_flags & FI_DISCARD))) {
 		zipfi_peek_done(rec, entry->len, 0);
 		return;
 	}
