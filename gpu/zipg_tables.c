@@ -94,7 +94,7 @@ size_t zipg_kernel_shared(enum zipg_kernel_kind kind, enum zipc_dtype dtype)
 		return ZIPG_FIXED_WORDS * 4;
 	case ZIPG_KIND_ENTROPY_DEC:
 	case ZIPG_KIND_SPARSE_DEC:
-		return ZIPG_DEC_WORDS * 4;
+		return ZIPG_DEC_WORDS(zipg_stage_words(zipc_dtype_infos[dtype].size)) * 4;
 	case ZIPG_KIND_RAW:
 	case ZIPG_KIND_SAMPLE:
 	case ZIPG_KIND_COMPARE:

@@ -12,8 +12,11 @@
 
 #include "zipg_unit.cuh"
 
-/* Shared memory: table, a staging buffer a warp (two of them hold the longest block, 4112 bytes), room to read beyond the last. */
-#define ZIPG_DEC_SMALL 130u    /* vectors of 16 bytes that fit in one buffer with 8 words to spare */
+/* Shared memory: table, a staging buffer a warp (zipg_stage_words), room to read beyond the last. */
+static ZIPG_DEVICE uint32_t zipg_buffer(int dt) { return zipg_elem_bytes(dt) == 1 ? 780 : 528; }
+
+/* Vectors of 16 bytes that fit in one buffer with 8 words to spare. */
+static ZIPG_DEVICE uint32_t zipg_small(int dt) { return (zipg_buffer(dt) - 8) / 4; }
 
 /* The directory entry of this warp's block, and what all entries of the group say together. */
 struct zipg_dir {
@@ -71,7 +74,7 @@ static ZIPG_DEVICE void zipg_read_dir(int dt, int sparse, const struct zipg_plac
 		if (!sparse) {
 			if (mode == 2 ? vecs != 0 : mode == 3 ? vecs * 16 != (uint32_t)zipg_raw_bytes(dt) : vecs < 2 || vecs > 257)
 				error = ZIPG_ERROR_OFFSET;
-			big = mode < 2 && vecs > ZIPG_DEC_SMALL;
+			big = mode < 2 && vecs > zipg_small(dt);
 		}
 	}
 	d->table = zipg_shfl(rest, 0) >> 24 & 31u;
@@ -418,7 +421,7 @@ static ZIPG_DEVICE void zipg_decode_group(int dt, int sparse, const struct zipg_
 	used = rounds == 1 ? warp : (warp & 3u) * 2;
 	for (uint32_t i = 0; i < rounds; i++) {
 		if ((rounds == 1 || warp >> 2 == i) && at->unit * ZIPG_WARPS + warp < at->item->nblocks)
-			error = zipg_decode_block(dt, sparse, at, warp, &d, shared, ZIPG_DEC_STAGE + used * ZIPG_DEC_BUFFER);
+			error = zipg_decode_block(dt, sparse, at, warp, &d, shared, ZIPG_DEC_STAGE + used * zipg_buffer(dt));
 		if (rounds == 2)
 			zipg_barrier();
 	}

@@ -32,6 +32,9 @@ enum zipg_kernel_kind {
 /* 32-bit words a lane's stream may have before an entropy encoder stores the block raw; below 1020 bits. */
 static inline uint32_t zipg_column_words(unsigned int elem_bytes) { return elem_bytes == 4 ? 16u : elem_bytes == 2 ? 20u : 28u; }
 
+/* Words in which a decoder stages a block: what blocks usually take; twice of it holds the longest, 4112 bytes. */
+static inline uint32_t zipg_stage_words(unsigned int elem_bytes) { return elem_bytes == 1 ? 780u : 528u; }
+
 /* Shared memory of the kernels, in words; zipg_fixed.cuh and the others say what is where. */
 #define ZIPG_FIXED_SIZES 2048u
 #define ZIPG_FIXED_WORDS (ZIPG_FIXED_SIZES + 32u)
@@ -39,8 +42,7 @@ static inline uint32_t zipg_column_words(unsigned int elem_bytes) { return elem_
 #define ZIPG_ENC_COLUMNS 288u
 #define ZIPG_ENC_WORDS(column) (ZIPG_ENC_COLUMNS + 8u * ((column) + 1u) * 32u + 8u * (8u + (column) * 32u + 4u))
 #define ZIPG_DEC_STAGE 4096u
-#define ZIPG_DEC_BUFFER 528u
-#define ZIPG_DEC_WORDS (ZIPG_DEC_STAGE + 8u * ZIPG_DEC_BUFFER + 128u)
+#define ZIPG_DEC_WORDS(buffer) (ZIPG_DEC_STAGE + 8u * (buffer) + 128u)
 
 /* zipg_job.what */
 #define ZIPG_WHAT_PLANES 1u    /* planes and tail */
