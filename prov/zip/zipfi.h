@@ -206,7 +206,7 @@ struct zipfi_ep {
 	struct zipc_list domain_link;
 	struct fid_ep *core;
 	struct fi_info *info;            /* as the core knows it */
-	uint64_t zbit;                   /* the tag bit that marks a placeholder */
+	uint64_t zbit;                   /* the tag bit that marks a placeholder, 0 when it must be told by its contents alone */
 	uint64_t tx_flags, rx_flags;     /* default op_flags */
 	bool tx_selective, rx_selective;
 	bool order_raw;                  /* an ordering was asked for that a transfer would break */

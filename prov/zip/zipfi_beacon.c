@@ -23,7 +23,7 @@
 
 #define ZIPFI_BEACON_MAGIC "ZPA1"
 #define ZIPFI_BEACON_VERSION 1
-#define ZIPFI_BEACON_POLL_MS 5
+#define ZIPFI_BEACON_POLL_MS 1
 #define ZIPFI_BEACON_BURST 16
 
 struct zipfi_beacon {

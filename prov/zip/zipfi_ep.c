@@ -569,6 +569,15 @@ static struct fi_ops zipfi_ep_fi_ops = {
 	.ops_open = zipfi_ep_ops_open,
 };
 
+/*
+ * The shm of libfabric 1.17 never finds an unexpected message by a tag of which some bits are to be ignored, unless these are
+ * equal all the same.
+ */
+static bool zipfi_ignore_is_broken(const struct zipfi_domain *domain)
+{
+	return !strcmp(domain->fabric->core_name, "shm") && FI_VERSION_LT(fi_version(), FI_VERSION(1, 19));
+}
+
 static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void *context)
 {
 	uint64_t rest;
@@ -594,6 +603,8 @@ static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void 
 		ep->zbit = zipfi_tag_bit(info->ep_attr->mem_tag_format, &rest) << 1;
 	if (!ep->zbit)
 		ep->zbit = 1ULL << 63;
+	if (zipfi_ignore_is_broken(ep->domain))
+		ep->zbit = 0;
 	pthread_spin_init(&ep->rec_lock, PTHREAD_PROCESS_PRIVATE);
 	pthread_mutex_init(&ep->lock, NULL);
 	zipc_list_init(&ep->free_recs);

@@ -198,12 +198,15 @@ out_recs:
 	return ret == ZIPC_ERR_AGAIN ? -FI_EAGAIN : ret;
 }
 
-/* An application's own untagged message that could be taken for a placeholder must not arrive as such. */
-static bool zipfi_must_escape(const struct zipfi_out *out)
+/*
+ * An application's own message that could be taken for a placeholder must not arrive as such. A tagged one cannot where a bit
+ * of the tag says what it is.
+ */
+static bool zipfi_must_escape(const struct zipfi_ep *ep, const struct zipfi_out *out)
 {
 	uint8_t head[ZIPC_PLACEHOLDER_BYTES];
 
-	if (out->kind == FI_TAGGED || out->total != ZIPC_PLACEHOLDER_BYTES)
+	if ((out->kind == FI_TAGGED && ep->zbit) || out->total != ZIPC_PLACEHOLDER_BYTES)
 		return false;
 	zipfi_iov_head(out->iov, out->niov, head, sizeof(head));
 	return zipc_looks_like_placeholder(head, sizeof(head));
@@ -222,7 +225,7 @@ static bool zipfi_fenced(struct zipfi_ep *ep, uint64_t flags)
 
 static ssize_t zipfi_offer(struct zipfi_ep *ep, const struct zipfi_out *out)
 {
-	bool escape = zipfi_must_escape(out);
+	bool escape = zipfi_must_escape(ep, out);
 	bool inject = out->flags & FI_INJECT;
 
 	if (!escape && (out->total < zipfi_param.min_size || inject))
@@ -399,20 +402,21 @@ static ssize_t zipfi_injected(struct zipfi_ep *ep, ssize_t ret)
 }
 
 /* Returns 1 unless the message had to be escaped. */
-static ssize_t zipfi_inject_escape(struct zipfi_ep *ep, const void *buf, size_t len, uint64_t data, uint64_t flags, fi_addr_t dest)
+static ssize_t zipfi_inject_escape(struct zipfi_ep *ep, const void *buf, size_t len, uint64_t data, uint64_t flags, fi_addr_t dest,
+				   uint64_t tag, uint64_t kind)
 {
 	const struct iovec iov = {(void *)(uintptr_t)buf, len};
 	const struct zipfi_out out = {
-		.iov = &iov, .niov = 1, .total = len, .dest = dest, .data = data, .flags = flags, .kind = FI_MSG,
+		.iov = &iov, .niov = 1, .total = len, .dest = dest, .data = data, .flags = flags, .tag = tag, .kind = kind,
 	};
 
-	return ep->engine && zipfi_must_escape(&out) ? zipfi_try_transfer(ep, &out, true, true) : 1;
+	return ep->engine && zipfi_must_escape(ep, &out) ? zipfi_try_transfer(ep, &out, true, true) : 1;
 }
 
 static ssize_t zipfi_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
 {
 	struct zipfi_ep *ep = zipfi_ep_of(fid);
-	ssize_t ret = len == ZIPC_PLACEHOLDER_BYTES ? zipfi_inject_escape(ep, buf, len, 0, 0, dest) : 1;
+	ssize_t ret = len == ZIPC_PLACEHOLDER_BYTES ? zipfi_inject_escape(ep, buf, len, 0, 0, dest, 0, FI_MSG) : 1;
 
 	return ret <= 0 ? ret : zipfi_injected(ep, fi_inject(ep->core, buf, len, dest));
 }
@@ -420,7 +424,10 @@ static ssize_t zipfi_inject(struct fid_ep *fid, const void *buf, size_t len, fi_
 static ssize_t zipfi_injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest)
 {
 	struct zipfi_ep *ep = zipfi_ep_of(fid);
-	ssize_t ret = len == ZIPC_PLACEHOLDER_BYTES ? zipfi_inject_escape(ep, buf, len, data, FI_REMOTE_CQ_DATA, dest) : 1;
+	ssize_t ret = 1;
+
+	if (len == ZIPC_PLACEHOLDER_BYTES)
+		ret = zipfi_inject_escape(ep, buf, len, data, FI_REMOTE_CQ_DATA, dest, 0, FI_MSG);
 
 	return ret <= 0 ? ret : zipfi_injected(ep, fi_injectdata(ep->core, buf, len, data, dest));
 }
@@ -428,15 +435,19 @@ static ssize_t zipfi_injectdata(struct fid_ep *fid, const void *buf, size_t len,
 static ssize_t zipfi_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest, uint64_t tag)
 {
 	struct zipfi_ep *ep = zipfi_ep_of(fid);
+	ssize_t ret = len == ZIPC_PLACEHOLDER_BYTES ? zipfi_inject_escape(ep, buf, len, 0, 0, dest, tag, FI_TAGGED) : 1;
 
-	return zipfi_injected(ep, ep->core->tagged->inject(ep->core, buf, len, dest, tag));
+	return ret <= 0 ? ret : zipfi_injected(ep, ep->core->tagged->inject(ep->core, buf, len, dest, tag));
 }
 
 static ssize_t zipfi_tinjectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag)
 {
 	struct zipfi_ep *ep = zipfi_ep_of(fid);
+	ssize_t ret = 1;
 
-	return zipfi_injected(ep, fi_tinjectdata(ep->core, buf, len, data, dest, tag));
+	if (len == ZIPC_PLACEHOLDER_BYTES)
+		ret = zipfi_inject_escape(ep, buf, len, data, FI_REMOTE_CQ_DATA, dest, tag, FI_TAGGED);
+	return ret <= 0 ? ret : zipfi_injected(ep, fi_tinjectdata(ep->core, buf, len, data, dest, tag));
 }
 
 struct fi_ops_msg zipfi_msg_ops = {

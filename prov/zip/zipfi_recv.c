@@ -26,23 +26,52 @@ static struct zipfi_ep *zipfi_ep_of(struct fid_ep *fid)
 
 /* ---- posting */
 
+/* What the core gets: the start of a message goes to the record, the rest to the application's buffers. */
+struct zipfi_spread {
+	struct iovec iov[ZIPFI_IOV_MAX + 1];
+	void *desc[ZIPFI_IOV_MAX + 1];
+	size_t niov;
+};
+
+static void zipfi_spread_fill(const struct zipfi_ep *ep, struct zipfi_rec *rec, void **desc, struct zipfi_spread *spread)
+{
+	size_t i, skip = sizeof(rec->bounce);
+
+	spread->iov[0] = (struct iovec){rec->bounce, sizeof(rec->bounce)};
+	spread->desc[0] = ep->recs_desc;
+	spread->niov = 1;
+	for (i = 0; i < rec->niov; i++) {
+		if (rec->iov[i].iov_len <= skip) {
+			skip -= rec->iov[i].iov_len;
+			continue;
+		}
+		spread->iov[spread->niov].iov_base = (char *)rec->iov[i].iov_base + skip;
+		spread->iov[spread->niov].iov_len = rec->iov[i].iov_len - skip;
+		spread->desc[spread->niov++] = desc ? desc[i] : NULL;
+		skip = 0;
+	}
+}
+
 static ssize_t zipfi_core_recv(struct zipfi_ep *ep, const struct zipfi_in *in, struct zipfi_rec *rec)
 {
-	const struct iovec bounce = {rec->bounce, sizeof(rec->bounce)};
-	const struct iovec *iov = rec->bounced ? &bounce : in->iov;
-	void **desc = rec->bounced ? &ep->recs_desc : in->desc;
-	size_t niov = rec->bounced ? 1 : in->niov;
 	uint64_t flags = in->flags | FI_COMPLETION;
+	struct zipfi_spread spread;
 
+	if (rec->bounced)
+		zipfi_spread_fill(ep, rec, in->desc, &spread);
 	if (in->kind == FI_TAGGED) {
 		const struct fi_msg_tagged msg = {
-			.msg_iov = iov, .desc = desc, .iov_count = niov, .addr = in->src, .tag = in->tag,
+			.msg_iov = rec->bounced ? spread.iov : in->iov, .desc = rec->bounced ? spread.desc : in->desc,
+			.iov_count = rec->bounced ? spread.niov : in->niov, .addr = in->src, .tag = in->tag,
 			.ignore = in->ignore | (ep->engine ? ep->zbit : 0), .context = rec,
 		};
 
 		return fi_trecvmsg(ep->core, &msg, flags);
 	}
-	const struct fi_msg msg = {.msg_iov = iov, .desc = desc, .iov_count = niov, .addr = in->src, .context = rec};
+	const struct fi_msg msg = {
+		.msg_iov = rec->bounced ? spread.iov : in->iov, .desc = rec->bounced ? spread.desc : in->desc,
+		.iov_count = rec->bounced ? spread.niov : in->niov, .addr = in->src, .context = rec,
+	};
 
 	return fi_recvmsg(ep->core, &msg, flags);
 }
@@ -62,8 +91,12 @@ static void zipfi_recv_fill(struct zipfi_ep *ep, struct zipfi_rec *rec, const st
 		rec->iov[i] = in->iov[i];
 		rec->total += in->iov[i].iov_len;
 	}
-	/* A placeholder must arrive whole, however short the buffer is. */
-	rec->bounced = ep->engine && rec->kind == ZIPFI_REC_RECV && rec->total < ZIPC_PLACEHOLDER_BYTES && !rec->discard;
+	/*
+	 * A placeholder must arrive whole however short the buffer is, and be there when it is looked at: an application
+	 * may post several receives with one buffer.
+	 */
+	rec->bounced = ep->engine && rec->kind == ZIPFI_REC_RECV && !rec->discard &&
+		       (rec->total <= sizeof(rec->bounce) || in->niov < ep->info->rx_attr->iov_limit);
 }
 
 /* The record of a message that was claimed with this context. */
@@ -148,15 +181,25 @@ static ssize_t zipfi_recv_one(struct zipfi_ep *ep, void *buf, size_t len, void *
 	if (!rec)
 		return -FI_EAGAIN;
 	zipfi_recv_fill(ep, rec, &in);
-	if (rec->bounced) {
-		buf = rec->bounce;
-		len = sizeof(rec->bounce);
-		desc = ep->recs_desc;
+	if (rec->bounced && rec->total > sizeof(rec->bounce)) {
+		struct zipfi_spread spread;
+
+		zipfi_spread_fill(ep, rec, in.desc, &spread);
+		if (kind == FI_TAGGED)
+			ret = ep->core->tagged->recvv(ep->core, spread.iov, spread.desc, spread.niov, src, tag, ignore | ep->zbit, rec);
+		else
+			ret = ep->core->msg->recvv(ep->core, spread.iov, spread.desc, spread.niov, src, rec);
+	} else {
+		if (rec->bounced) {
+			buf = rec->bounce;
+			len = sizeof(rec->bounce);
+			desc = ep->recs_desc;
+		}
+		if (kind == FI_TAGGED)
+			ret = ep->core->tagged->recv(ep->core, buf, len, desc, src, tag, ignore | (ep->engine ? ep->zbit : 0), rec);
+		else
+			ret = ep->core->msg->recv(ep->core, buf, len, desc, src, rec);
 	}
-	if (kind == FI_TAGGED)
-		ret = ep->core->tagged->recv(ep->core, buf, len, desc, src, tag, ignore | (ep->engine ? ep->zbit : 0), rec);
-	else
-		ret = ep->core->msg->recv(ep->core, buf, len, desc, src, rec);
 	if (ret)
 		zipfi_rec_put(rec);
 	return ret;
@@ -238,13 +281,15 @@ static void zipfi_rec_fail(struct zipfi_rec *rec, int err)
 	zipfi_complete(rec, false);
 }
 
-/* Copies a short message from the record to the application's buffers; what does not fit is truncation. */
+/* Copies the start of a message from the record to the application's buffers; what does not fit them is truncation. */
 static void zipfi_unbounce(struct zipfi_rec *rec, size_t len)
 {
-	size_t i, n, at = 0, fit = len < rec->total ? len : rec->total;
+	size_t i, n, at = 0, fit = len < rec->total ? len : rec->total, head = sizeof(rec->bounce);
 
-	for (i = 0; i < rec->niov && at < fit; i++) {
-		n = rec->iov[i].iov_len < fit - at ? rec->iov[i].iov_len : fit - at;
+	if (head > fit)
+		head = fit;
+	for (i = 0; i < rec->niov && at < head; i++) {
+		n = rec->iov[i].iov_len < head - at ? rec->iov[i].iov_len : head - at;
 		memcpy(rec->iov[i].iov_base, rec->bounce + at, n);
 		at += n;
 	}
@@ -338,7 +383,9 @@ void zipfi_recv_error(struct zipfi_rec *rec, const struct fi_cq_err_entry *err)
 	rec->err = err->err;
 	rec->prov_errno = err->prov_errno;
 	rec->olen = err->olen;
-	if (rec->bounced && err->err == FI_ETRUNC) {
+	if (rec->bounced && err->err == FI_ETRUNC && rec->total > sizeof(rec->bounce)) {
+		zipfi_unbounce(rec, rec->total);
+	} else if (rec->bounced && err->err == FI_ETRUNC) {
 		/* Longer even than the bounce buffer: measured against the application's own. */
 		size_t message = sizeof(rec->bounce) + err->olen;
 
@@ -383,6 +430,16 @@ static bool zipfi_peek_try(struct zipfi_rec *rec)
 	return true;
 }
 
+static bool zipfi_peek_may_be_placeholder(const struct zipfi_rec *rec, const struct fi_cq_tagged_entry *entry)
+{
+	const struct zipfi_ep *ep = rec->ep;
+
+	if (!ep->engine || (ep->zbit && !(entry->tag & ep->zbit)))
+		return false;
+	/* A core that has thrown the message away need not say how long it was. */
+	return entry->len == ZIPC_PLACEHOLDER_BYTES || (ep->zbit && (rec->op_flags & FI_DISCARD));
+}
+
 void zipfi_peek_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *entry, fi_addr_t src)
 {
 	struct zipfi_ep *ep = rec->ep;
@@ -390,9 +447,7 @@ void zipfi_peek_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *
 	rec->done = *entry;
 	rec->src = src;
 	rec->claimed = NULL;
-	/* A core that has thrown the message away need not say how long it was. */
-	if (!ep->engine || !(entry->tag & ep->zbit) ||
-	    (entry->len != ZIPC_PLACEHOLDER_BYTES && !(rec->op_flags & FI_DISCARD))) {
+	if (!zipfi_peek_may_be_placeholder(rec, entry)) {
 		zipfi_peek_done(rec, entry->len, 0);
 		return;
 	}
@@ -417,8 +472,10 @@ void zipfi_peek_progress(struct zipfi_ep *ep)
 		if (zipfi_peek_try(rec))
 			continue;
 		if (zipc_now_ms() >= rec->deadline_ms) {
-			ZIPFI_WARN(EP_DATA, "a peek found a placeholder whose control record did not come\n");
-			zipfi_peek_done(rec, 0, FI_ENOMSG);
+			if (rec->ep->zbit)
+				ZIPFI_WARN(EP_DATA, "a peek found a placeholder whose control record did not come\n");
+			/* Without the tag bit it is a plain message that happens to be as long. */
+			zipfi_peek_done(rec, rec->ep->zbit ? 0 : rec->done.len, rec->ep->zbit ? FI_ENOMSG : 0);
 			continue;
 		}
 		rec->link.prev = next->prev;
