@@ -230,6 +230,7 @@ struct zipfi_ep {
 	struct fid_ep *comp;
 	struct fid_av *comp_av;
 	struct fid_cq *comp_cq;
+	bool comp_has_fd;
 	struct fi_info *comp_info;
 	struct zipfi_ctl_buf *ctl_bufs;  /* ZIPFI_CTL_BUFS to receive, then as many to send */
 	struct zipc_list ctl_free;       /* of those to send */

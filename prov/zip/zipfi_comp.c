@@ -293,6 +293,7 @@ static int zipfi_comp_open_objects(struct zipfi_ep *ep)
 
 	if ((ep->tx_cq && ep->tx_cq->wait.epfd >= 0) || (ep->rx_cq && ep->rx_cq->wait.epfd >= 0))
 		cq_attr.wait_obj = FI_WAIT_FD;
+	ep->comp_has_fd = cq_attr.wait_obj == FI_WAIT_FD;
 	ep->comp_info = zipfi_comp_make_info(ep);
 	if (!ep->comp_info)
 		return -FI_ENOMEM;

@@ -132,11 +132,12 @@ static int zipfi_ep_trywait(struct zipfi_fabric *fabric, struct zipfi_ep *ep)
 	}
 	if (atomic_load(&ep->work))
 		return -FI_EAGAIN;
-	if (ep->tx_cq)
+	/* Only of queues that were opened to be waited on: a core does not look whether there is something to ask. */
+	if (ep->tx_cq && ep->tx_cq->wait.epfd >= 0)
 		ret |= zipfi_core_trywait(fabric, &ep->tx_cq->core->fid);
-	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
+	if (ep->rx_cq && ep->rx_cq != ep->tx_cq && ep->rx_cq->wait.epfd >= 0)
 		ret |= zipfi_core_trywait(fabric, &ep->rx_cq->core->fid);
-	if (ep->comp_cq)
+	if (ep->comp_cq && ep->comp_has_fd)
 		ret |= zipfi_core_trywait(fabric, &ep->comp_cq->fid);
 	return ret ? -FI_EAGAIN : 0;
 }
@@ -151,7 +152,7 @@ int zipfi_may_sleep(struct zipfi_fabric *fabric, struct zipfi_wait *wait, struct
 	for (i = 0; i < neps && !ret; i++)
 		ret = zipfi_ep_trywait(fabric, eps[i]);
 	zipfi_unlock(domain, ep_lock);
-	if (!ret)
+	if (!ret && wait->epfd >= 0)
 		ret = zipfi_core_trywait(fabric, core);
 	if ((nready && atomic_load(nready)) || (nerrors && atomic_load(nerrors)) || atomic_load(&wait->signaled))
 		ret = -FI_EAGAIN;
