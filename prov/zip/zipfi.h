@@ -360,8 +360,9 @@ void zipfi_ep_poll(struct zipfi_ep *ep, const struct zipfi_cq *except);
  * 0 when a thread may sleep on `wait`: nothing is ready, no engine has work, and all core CQs that would wake it agree.
  * -FI_EAGAIN otherwise, after what was there has been moved on. `core`, `nready` and `nerrors` may be NULL.
  */
-int zipfi_may_sleep(struct zipfi_fabric *fabric, struct zipfi_wait *wait, struct zipfi_domain *domain, struct zipfi_ep **eps,
-		    size_t neps, pthread_mutex_t *ep_lock, struct fid *core, atomic_uint *nready, atomic_uint *nerrors);
+int zipfi_may_sleep(struct zipfi_fabric *fabric, struct zipfi_wait *wait, struct zipfi_domain *domain,
+		    struct zipfi_ep **const *eps, const size_t *neps, pthread_mutex_t *ep_lock, struct fid *core,
+		    atomic_uint *nready, atomic_uint *nerrors);
 void zipfi_cq_progress(struct zipfi_cq *cq);
 
 /* ---- endpoint */

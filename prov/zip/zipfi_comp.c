@@ -235,12 +235,16 @@ void zipfi_comp_progress(struct zipfi_ep *ep)
 void zipfi_comp_linger(struct zipfi_ep *ep)
 {
 	uint64_t start = zipc_now_ms();
+	int more;
 
-	if (!ep->engine)
-		return;
 	/* A peer may wait for a FIN that is still queued. Transfers that wait for the peer are not waited for. */
-	while (zipc_engine_flushing(ep->engine) && zipc_now_ms() - start < ZIPFI_LINGER_MS)
-		zipfi_ep_progress(ep, NULL);
+	do {
+		zipfi_lock(ep->domain, &ep->lock);
+		more = ep->engine && zipc_engine_flushing(ep->engine);
+		zipfi_unlock(ep->domain, &ep->lock);
+		if (more)
+			zipfi_ep_progress(ep, NULL);
+	} while (more && zipc_now_ms() - start < ZIPFI_LINGER_MS);
 }
 
 void zipfi_ep_greet(struct zipfi_ep *ep, const struct zipfi_addr *addr)

@@ -94,6 +94,19 @@ static bool zipfi_is_remote(uint64_t flags)
 	return flags & (FI_REMOTE_READ | FI_REMOTE_WRITE);
 }
 
+/* An operation of an endpoint that is closed. What was received may be a placeholder, or in parts in the record: it is canceled. */
+static void zipfi_event_late(struct zipfi_cq *cq, const struct zipfi_rec *rec, const struct fi_cq_tagged_entry *entry, fi_addr_t src)
+{
+	const struct fi_cq_err_entry canceled = {.flags = entry->flags, .err = FI_ECANCELED, .prov_errno = -FI_ECANCELED};
+
+	if (rec->kind == ZIPFI_REC_SEND) {
+		if (rec->report)
+			zipfi_cq_park_copy(cq, entry, src, NULL, rec->context);
+	} else if (rec->kind != ZIPFI_REC_PLACEHOLDER) {
+		zipfi_cq_park_copy(cq, NULL, FI_ADDR_NOTAVAIL, &canceled, rec->context);
+	}
+}
+
 static void zipfi_event(struct zipfi_cq *cq, const struct fi_cq_tagged_entry *entry, fi_addr_t src)
 {
 	struct zipfi_rec *rec = entry->op_context;
@@ -103,8 +116,7 @@ static void zipfi_event(struct zipfi_cq *cq, const struct fi_cq_tagged_entry *en
 		return;
 	}
 	if (rec->ep->closed) {
-		if (rec->kind != ZIPFI_REC_PLACEHOLDER)
-			zipfi_cq_park_copy(cq, entry, src, NULL, rec->context);
+		zipfi_event_late(cq, rec, entry, src);
 		return;
 	}
 	switch (rec->kind) {
@@ -315,7 +327,7 @@ static ssize_t zipfi_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, f
 		slice = 100;
 		if (timeout >= 0 && (uint64_t)timeout - (now - start) < 100)
 			slice = (int)((uint64_t)timeout - (now - start));
-		if (!zipfi_may_sleep(cq->domain->fabric, &cq->wait, cq->domain, cq->eps, cq->neps, &cq->ep_lock, &cq->core->fid,
+		if (!zipfi_may_sleep(cq->domain->fabric, &cq->wait, cq->domain, &cq->eps, &cq->neps, &cq->ep_lock, &cq->core->fid,
 				     &cq->nready, &cq->nerrors))
 			zipfi_wait_sleep(&cq->wait, slice);
 	}

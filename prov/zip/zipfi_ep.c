@@ -10,6 +10,7 @@
 
 #define ZIPFI_RECS_MIN 1024u
 #define ZIPFI_RECS_MAX 131072u
+#define ZIPFI_SETTLE_ROUNDS 1024
 
 /* ---- records */
 
@@ -108,7 +109,8 @@ void zipfi_ep_progress(struct zipfi_ep *ep, const struct zipfi_cq *except)
 	zipfi_ep_drain(ep, except);
 	if (!ep->engine || !zipfi_trylock(ep->domain, &ep->lock))
 		return;
-	zipfi_comp_progress(ep);
+	if (ep->engine) /* another thread may be closing the endpoint */
+		zipfi_comp_progress(ep);
 	zipfi_unlock(ep->domain, &ep->lock);
 }
 
@@ -142,15 +144,15 @@ static int zipfi_ep_trywait(struct zipfi_fabric *fabric, struct zipfi_ep *ep)
 	return ret ? -FI_EAGAIN : 0;
 }
 
-int zipfi_may_sleep(struct zipfi_fabric *fabric, struct zipfi_wait *wait, struct zipfi_domain *domain, struct zipfi_ep **eps,
-		    size_t neps, pthread_mutex_t *ep_lock, struct fid *core, atomic_uint *nready, atomic_uint *nerrors)
+int zipfi_may_sleep(struct zipfi_fabric *fabric, struct zipfi_wait *wait, struct zipfi_domain *domain,
+		    struct zipfi_ep **const *eps, const size_t *neps, pthread_mutex_t *ep_lock, struct fid *core, atomic_uint *nready, atomic_uint *nerrors)
 {
 	size_t i;
 	int ret = 0;
 
 	zipfi_lock(domain, ep_lock);
-	for (i = 0; i < neps && !ret; i++)
-		ret = zipfi_ep_trywait(fabric, eps[i]);
+	for (i = 0; i < *neps && !ret; i++)
+		ret = zipfi_ep_trywait(fabric, (*eps)[i]);
 	zipfi_unlock(domain, ep_lock);
 	if (!ret && wait->epfd >= 0)
 		ret = zipfi_core_trywait(fabric, core);
@@ -517,6 +519,18 @@ static void zipfi_ep_unbind(struct zipfi_ep *ep)
 		zipfi_av_detach(ep->av, ep);
 }
 
+/* What has arrived already is the application's, however soon it closes. */
+static void zipfi_ep_settle(struct zipfi_ep *ep)
+{
+	struct zipfi_cq *cqs[2] = {ep->tx_cq, ep->rx_cq};
+	int i, rounds;
+
+	for (i = 0; i < 2; i++)
+		for (rounds = 0; cqs[i] && rounds < ZIPFI_SETTLE_ROUNDS; rounds++)
+			if (!zipfi_cq_drain(cqs[i]->core, cqs[i], ZIPFI_CQ_BATCH))
+				break;
+}
+
 static int zipfi_ep_close(struct fid *fid)
 {
 	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
@@ -529,8 +543,11 @@ static int zipfi_ep_close(struct fid *fid)
 	zipc_list_remove(&ep->domain_link);
 	pthread_mutex_unlock(&domain->lock);
 	zipfi_ep_unbind(ep);
+	zipfi_ep_settle(ep);
 	zipfi_ep_print_stats(ep);
+	zipfi_lock(domain, &ep->lock);
 	zipfi_comp_close(ep);
+	zipfi_unlock(domain, &ep->lock);
 	if (ep->tx_cq)
 		zipfi_cq_disown(ep->tx_cq, ep);
 	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)

@@ -130,11 +130,11 @@ static int zipfi_trywait_one(struct zipfi_fabric *fabric, struct fid *fid)
 	switch (fid->fclass) {
 	case FI_CLASS_CQ:
 		cq = zipfi_of(fid, zipfi_cq, fid.fid);
-		return zipfi_may_sleep(fabric, &cq->wait, cq->domain, cq->eps, cq->neps, &cq->ep_lock, &cq->core->fid,
+		return zipfi_may_sleep(fabric, &cq->wait, cq->domain, &cq->eps, &cq->neps, &cq->ep_lock, &cq->core->fid,
 				       &cq->nready, &cq->nerrors);
 	case FI_CLASS_CNTR:
 		cntr = zipfi_of(fid, zipfi_cntr, fid.fid);
-		return zipfi_may_sleep(fabric, &cntr->wait, cntr->domain, cntr->eps, cntr->neps, &cntr->ep_lock, NULL, NULL,
+		return zipfi_may_sleep(fabric, &cntr->wait, cntr->domain, &cntr->eps, &cntr->neps, &cntr->ep_lock, NULL, NULL,
 				       NULL);
 	case FI_CLASS_EQ:
 		core = &zipfi_of(fid, zipfi_eq, fid.fid)->core->fid;

@@ -327,7 +327,7 @@ static bool zipfi_match(struct zipfi_rec *rec, const uint8_t *placeholder)
 	int ret = 0;
 
 	zipfi_lock(ep->domain, &ep->lock);
-	mine = zipc_is_placeholder(ep->engine, placeholder, ZIPC_PLACEHOLDER_BYTES);
+	mine = ep->engine && zipc_is_placeholder(ep->engine, placeholder, ZIPC_PLACEHOLDER_BYTES);
 	if (mine) {
 		rec->kind = ZIPFI_REC_XFER;
 		rec->done.tag &= ~ep->zbit;
@@ -452,7 +452,7 @@ void zipfi_peek_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *
 		return;
 	}
 	zipfi_lock(ep->domain, &ep->lock);
-	if (!zipfi_peek_try(rec)) {
+	if (ep->engine && !zipfi_peek_try(rec)) {
 		rec->deadline_ms = zipc_now_ms() + ZIPFI_PEEK_MS;
 		zipc_list_append(&ep->peeks, &rec->link);
 		atomic_store(&ep->busy, true);

@@ -76,11 +76,15 @@ void zipfi_wait_signal(struct zipfi_wait *wait)
 {
 	uint64_t one = 1;
 
-	if (wait->evfd < 0 || atomic_exchange(&wait->signaled, true))
+	if (wait->evfd < 0 || atomic_load(&wait->signaled))
 		return;
-	/* It can only fail when the counter is full, and then it is readable. */
-	if (write(wait->evfd, &one, sizeof(one)) < 0)
+	/*
+	 * The event first: else it could come after a clear that has seen the flag already, and stay behind without it. Writing
+	 * can only fail when the counter is full, and then it is readable.
+	 */
+	if (write(wait->evfd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		return;
+	atomic_store(&wait->signaled, true);
 }
 
 void zipfi_wait_clear(struct zipfi_wait *wait)
