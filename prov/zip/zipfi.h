@@ -28,7 +28,7 @@
 #define ZIPFI_CORE_PROV_ONLY (1ULL << 59)
 
 #define ZIPFI_IOV_MAX ZIPC_IOV_MAX
-#define ZIPFI_IDLE_READS 16   /* an idle endpoint's companion is looked at on every so many reads of a CQ */
+#define ZIPFI_IDLE_READS 128   /* an idle endpoint's companion is looked at on every so many reads of a CQ */
 #define ZIPFI_CQ_BATCH 16
 #define ZIPFI_STAGES 4        /* regions of staging memory */
 #define ZIPFI_CTL_BUFS 64     /* receives kept posted for control messages */
@@ -123,6 +123,7 @@ struct zipfi_cq {
 	struct zipc_list ready, errors; /* records of completions that wait to be read */
 	atomic_uint nready, nerrors;
 	atomic_bool signaled;  /* fi_cq_signal was called */
+	atomic_uint reads;     /* reads that found something */
 	pthread_mutex_t ep_lock;
 	struct zipfi_ep **eps; /* endpoints bound, for progress; guarded by ep_lock */
 	size_t neps;

@@ -36,10 +36,13 @@ static int zipfi_net_status(ssize_t ret)
 static int zipfi_net_addr_insert(void *net, const void *addr, size_t len, zipc_addr_t *handle)
 {
 	struct zipfi_ep *ep = net;
+	/* Aligned, and nothing but zeros behind it, whatever the peer has said. */
+	_Alignas(16) uint8_t copy[ZIPC_ADDR_MAX + 16] = {0};
 	fi_addr_t fi_addr;
 
+	memcpy(copy, addr, len);
 	/* The peer says how long its address is: the core will not ask, so it must be what this format has. */
-	if (zipfi_addr_size(ep->domain->addr_format, addr) != len || fi_av_insert(ep->comp_av, addr, 1, &fi_addr, 0, NULL) != 1)
+	if (zipfi_addr_size(ep->domain->addr_format, copy) != len || fi_av_insert(ep->comp_av, copy, 1, &fi_addr, 0, NULL) != 1)
 		return ZIPC_ERR_NET;
 	*handle = fi_addr;
 	return 0;

@@ -20,11 +20,25 @@ struct zipfi_cq *zipfi_rec_cq(const struct zipfi_rec *rec, bool is_send)
 	return is_send ? rec->ep->tx_cq : rec->ep->rx_cq;
 }
 
+/* Under cq->lock, or with nobody else about: readers only look, so no locked instruction is needed. */
+static void zipfi_count(atomic_uint *count, int step)
+{
+	unsigned value = atomic_load_explicit(count, memory_order_relaxed);
+
+	atomic_store_explicit(count, value + (unsigned)step, memory_order_relaxed);
+}
+
+static bool zipfi_is_nth(atomic_uint *count, unsigned n)
+{
+	zipfi_count(count, 1);
+	return atomic_load_explicit(count, memory_order_relaxed) % n == 0;
+}
+
 static void zipfi_cq_park(struct zipfi_cq *cq, struct zipfi_rec *rec)
 {
 	zipfi_spin_lock(cq->domain, &cq->lock);
 	zipc_list_append(rec->err ? &cq->errors : &cq->ready, &rec->link);
-	atomic_fetch_add_explicit(rec->err ? &cq->nerrors : &cq->nready, 1, memory_order_relaxed);
+	zipfi_count(rec->err ? &cq->nerrors : &cq->nready, 1);
 	zipfi_spin_unlock(cq->domain, &cq->lock);
 	zipfi_wait_signal(&cq->wait);
 }
@@ -237,7 +251,7 @@ static struct zipfi_rec *zipfi_cq_pop(struct zipfi_cq *cq, struct zipc_list *lis
 	zipfi_spin_lock(cq->domain, &cq->lock);
 	entry = zipc_list_pop(list);
 	if (entry)
-		atomic_fetch_sub_explicit(count, 1, memory_order_relaxed);
+		zipfi_count(count, -1);
 	zipfi_spin_unlock(cq->domain, &cq->lock);
 	return entry ? zipfi_of(entry, zipfi_rec, link) : NULL;
 }
@@ -265,8 +279,9 @@ static ssize_t zipfi_cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi
 
 	zipfi_wait_clear(&cq->wait);
 	if (!atomic_load_explicit(&cq->nready, memory_order_relaxed)) {
-		zipfi_cq_drain(cq->core, cq, count ? count : 1);
-		zipfi_cq_progress(cq);
+		/* While completions come in, the endpoints are looked at less often. */
+		if (!zipfi_cq_drain(cq->core, cq, count ? count : 1) || zipfi_is_nth(&cq->reads, ZIPFI_CQ_BATCH))
+			zipfi_cq_progress(cq);
 	}
 	n = atomic_load_explicit(&cq->nready, memory_order_relaxed) ? zipfi_cq_take(cq, buf, count, src) : 0;
 	/* The rest would otherwise lie there without a signal. */

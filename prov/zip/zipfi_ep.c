@@ -85,7 +85,9 @@ void zipfi_ep_poll(struct zipfi_ep *ep, const struct zipfi_cq *except)
 
 	if (!ep->enabled)
 		return;
-	idle = atomic_fetch_add_explicit(&ep->idle, 1, memory_order_relaxed);
+	/* A count lost to another thread does not matter; a locked instruction on every read would. */
+	idle = atomic_load_explicit(&ep->idle, memory_order_relaxed);
+	atomic_store_explicit(&ep->idle, idle + 1, memory_order_relaxed);
 	if (atomic_load_explicit(&ep->busy, memory_order_relaxed) || idle % ZIPFI_IDLE_READS == 0)
 		zipfi_ep_progress(ep, except);
 }
