@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fake_net.h"
+#include "zipc_engine_priv.h"
 #include "zipt_data.h"
 
 #define MESSAGES 12
@@ -327,6 +328,30 @@ static void test_engine_truncation(void **state)
 	fake_close(&w);
 }
 
+/* A measurement that a truncated message cannot give is given up, or that way would never be measured again. */
+static void test_engine_truncation_measured(void **state)
+{
+	const struct zipc_engine_attr attr = {.policy = ZIPC_POLICY_AUTO};
+	struct fake_world w;
+	struct transfer t;
+	int i;
+
+	(void)state;
+	open_met(&w, 4, &attr);
+	for (i = 0; i < 2; i++) {
+		transfer_init(&t, 0, 1, 60000, 1);
+		t.room = 20000;
+		transfer_recv(&w, &t, 1);
+		transfer_send(&w, &t, 1, 0);
+		fake_run(&w);
+		transfer_check(&t);
+		transfer_free(&t);
+		assert_false(fake_peer(&w, 0, 1)->rates[0].pending[ZIPC_MODE_ZIP]);
+	}
+	check_idle(&w);
+	fake_close(&w);
+}
+
 static void test_engine_peek_claim_discard(void **state)
 {
 	struct zipc_recv *first, *second;
@@ -502,6 +527,7 @@ int main(void)
 		cmocka_unit_test(test_engine_other_limits),
 		cmocka_unit_test(test_engine_reverse),
 		cmocka_unit_test(test_engine_truncation),
+		cmocka_unit_test(test_engine_truncation_measured),
 		cmocka_unit_test(test_engine_peek_claim_discard),
 		cmocka_unit_test(test_engine_failing_calls),
 		cmocka_unit_test(test_engine_peer_dies),
