@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -228,7 +229,7 @@ static void e2e_done(struct fid_cq *cq, ssize_t n, struct fi_cq_tagged_entry *en
 	op->done = true;
 }
 
-static void e2e_read(struct fid_cq *cq)
+static bool e2e_read(struct fid_cq *cq)
 {
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t src = FI_ADDR_NOTAVAIL;
@@ -238,14 +239,19 @@ static void e2e_read(struct fid_cq *cq)
 		e2e_done(cq, n, &entry, src);
 	else
 		E2E_CHECK(n == -FI_EAGAIN, "fi_cq_read: %zd", n);
+	return n != -FI_EAGAIN;
 }
 
 void e2e_progress(struct e2e *e)
 {
+	bool found = false;
+
 	if (e->txcq)
-		e2e_read(e->txcq);
+		found |= e2e_read(e->txcq);
 	if (e->rxcq && e->rxcq != e->txcq)
-		e2e_read(e->rxcq);
+		found |= e2e_read(e->rxcq);
+	if (!found) /* there are more processes than cores */
+		sched_yield();
 	if (e->txcntr && !e->txcq)
 		fi_cntr_read(e->txcntr);
 }

@@ -451,6 +451,10 @@ static void format_data(struct e2e *e)
 
 int main(void)
 {
+	if (FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)) && getenv("FI_PROVIDER") && strstr(getenv("FI_PROVIDER"), "shm")) {
+		printf("shm before libfabric 1.18 does not pass this alone (peek, truncation)\n");
+		return E2E_SKIP;
+	}
 	big = malloc(LARGE + 64);
 	other = malloc(LARGE + 64);
 	room = malloc(LARGE + 64);

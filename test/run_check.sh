@@ -115,18 +115,16 @@ fuzz_steps() {
 # Programs of two processes over stacks of this libfabric.
 stack_steps() {
 	local build=$1 version=$2
+	shift 2
 	is_built "$build" || { step_skip "e2e-$build" "build $build failed"; return 0; }
-	step_later "e2e libfabric $version ($build)" 900 "$zip_top/test/run_e2e.sh" --build "$(build_dir "$build")"
+	# one at a time: the programs spin, and slow each other down beyond their limits
+	step "e2e libfabric $version ($build)" 900 "$zip_top/test/run_e2e.sh" --build "$(build_dir "$build")" "$@"
 }
 
 fabtests_steps() {
-	local width=$steps_width
 	is_built check-2.1 || return 0
-	# these mostly sleep: they take no place in the queue
-	steps_width=99
-	step_later "fabtests" 1200 "$zip_top/test/run_fabtests.sh" --libfabric "$zip_lf21_prefix" --fabtests "$zip_lf21_fabtests" \
+	step "fabtests" 1200 "$zip_top/test/run_fabtests.sh" --libfabric "$zip_lf21_prefix" --fabtests "$zip_lf21_fabtests" \
 		--provider-path "$(build_dir check-2.1)/.libs" "${rebaseline[@]}"
-	steps_width=$((width + 1))
 }
 
 parse_options "$@"
@@ -144,14 +142,14 @@ say "Testing (logs in $steps_dir)"
 can_isolate || note "cannot make namespaces here: tests share ports and processes with the machine"
 static_steps
 [ $with_21 = yes ] || step_skip libfabric-2.1 "--no-libfabric-2.1"
-fabtests_steps
 unit_steps
 fuzz_steps
 if is_built check; then
 	step_later "pingpong" 300 "$zip_top/test/run_pingpong.sh" "$(build_dir check)/.libs"
 fi
+steps_wait
+fabtests_steps
 [ $with_21 = no ] || stack_steps check-2.1 2.1
 stack_steps check 1.17
-stack_steps check-sanitizers 1.17
-steps_wait
+stack_steps check-sanitizers 1.17 --stacks "tcp;ofi_zip"
 steps_end
