@@ -123,7 +123,8 @@ struct zipfi_cq {
 	struct zipc_list ready, errors; /* records of completions that wait to be read */
 	atomic_uint nready, nerrors;
 	atomic_bool signaled;  /* fi_cq_signal was called */
-	atomic_uint reads;     /* reads that found something */
+	atomic_uint reads;     /* counted, to look at idle endpoints now and then */
+	atomic_bool busy;      /* an endpoint bound here has something under way */
 	pthread_mutex_t ep_lock;
 	struct zipfi_ep **eps; /* endpoints bound, for progress; guarded by ep_lock */
 	size_t neps;
@@ -245,7 +246,6 @@ struct zipfi_ep {
 	uint64_t beacon_ms, announced_ms;
 	uint8_t comp_name[ZIPC_ADDR_MAX];
 	unsigned greeted;
-	atomic_uint idle;
 	struct zipc_list peeks;          /* peeks that wait for a control record */
 	bool closed;                     /* kept only because the core may still name its records */
 	atomic_bool busy;                /* copy of zipc_engine_busy, read without the lock */
@@ -302,6 +302,8 @@ int zipfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, v
 int zipfi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 int zipfi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
 int zipfi_domain_start_thread(struct zipfi_domain *domain);
+/* One round of progress over all endpoints. Returns true while one of them has transfers under way. */
+bool zipfi_domain_round(struct zipfi_domain *domain);
 
 /* ---- the other objects */
 
@@ -356,7 +358,8 @@ void zipfi_cq_disown(struct zipfi_cq *cq, struct zipfi_ep *ep);
 int zipfi_errno(int status);
 /* Everything an endpoint's progress means: companion, engine, and the core CQs other than `except`. */
 void zipfi_ep_progress(struct zipfi_ep *ep, const struct zipfi_cq *except);
-void zipfi_ep_poll(struct zipfi_ep *ep, const struct zipfi_cq *except);
+/* Whether transfers or control messages are under way: then every read of its CQs moves the endpoint on. */
+void zipfi_ep_set_busy(struct zipfi_ep *ep, bool busy);
 /*
  * 0 when a thread may sleep on `wait`: nothing is ready, no engine has work, and all core CQs that would wake it agree.
  * -FI_EAGAIN otherwise, after what was there has been moved on. `core`, `nready` and `nerrors` may be NULL.

@@ -213,13 +213,17 @@ int zipfi_cq_drain(struct fid_cq *core, struct zipfi_cq *cq, size_t count)
 
 void zipfi_cq_progress(struct zipfi_cq *cq)
 {
+	bool busy = false;
 	size_t i;
 
 	/* Another thread that is in here moves the same endpoints. */
 	if (!zipfi_trylock(cq->domain, &cq->ep_lock))
 		return;
-	for (i = 0; i < cq->neps; i++)
-		zipfi_ep_poll(cq->eps[i], cq);
+	for (i = 0; i < cq->neps; i++) {
+		zipfi_ep_progress(cq->eps[i], cq);
+		busy |= atomic_load_explicit(&cq->eps[i]->busy, memory_order_relaxed);
+	}
+	atomic_store_explicit(&cq->busy, busy, memory_order_relaxed);
 	zipfi_unlock(cq->domain, &cq->ep_lock);
 }
 
@@ -277,13 +281,17 @@ static ssize_t zipfi_cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi
 	struct zipfi_cq *cq = zipfi_of(fid, zipfi_cq, fid);
 	ssize_t n;
 
-	zipfi_wait_clear(&cq->wait);
+	if (cq->wait.evfd >= 0)
+		zipfi_wait_clear(&cq->wait);
 	if (!atomic_load_explicit(&cq->nready, memory_order_relaxed)) {
-		/* While completions come in, the endpoints are looked at less often. */
-		if (!zipfi_cq_drain(cq->core, cq, count ? count : 1) || zipfi_is_nth(&cq->reads, ZIPFI_CQ_BATCH))
+		zipfi_cq_drain(cq->core, cq, count ? count : 1);
+		/* Idle endpoints are looked at now and then, or their peers could not reach them. */
+		if (zipfi_is_nth(&cq->reads, ZIPFI_IDLE_READS) || atomic_load_explicit(&cq->busy, memory_order_relaxed))
 			zipfi_cq_progress(cq);
+		if (!atomic_load_explicit(&cq->nready, memory_order_relaxed))
+			return atomic_load_explicit(&cq->nerrors, memory_order_relaxed) ? -FI_EAVAIL : -FI_EAGAIN;
 	}
-	n = atomic_load_explicit(&cq->nready, memory_order_relaxed) ? zipfi_cq_take(cq, buf, count, src) : 0;
+	n = zipfi_cq_take(cq, buf, count, src);
 	/* The rest would otherwise lie there without a signal. */
 	if (atomic_load_explicit(&cq->nready, memory_order_relaxed))
 		zipfi_wait_signal(&cq->wait);

@@ -159,8 +159,7 @@ err_free:
 	return ret;
 }
 
-/* One round over all endpoints. Returns true while one of them has transfers under way. */
-static bool zipfi_domain_round(struct zipfi_domain *domain)
+bool zipfi_domain_round(struct zipfi_domain *domain)
 {
 	struct zipc_list *entry;
 	bool busy = false;

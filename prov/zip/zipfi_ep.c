@@ -78,18 +78,15 @@ static int zipfi_recs_open(struct zipfi_ep *ep)
 
 /* ---- progress */
 
-/* Counts a look at an idle endpoint; it is worth one every so often, or its peers could not reach it. */
-void zipfi_ep_poll(struct zipfi_ep *ep, const struct zipfi_cq *except)
+void zipfi_ep_set_busy(struct zipfi_ep *ep, bool busy)
 {
-	unsigned idle;
-
-	if (!ep->enabled)
-		return;
-	/* A count lost to another thread does not matter; a locked instruction on every read would. */
-	idle = atomic_load_explicit(&ep->idle, memory_order_relaxed);
-	atomic_store_explicit(&ep->idle, idle + 1, memory_order_relaxed);
-	if (atomic_load_explicit(&ep->busy, memory_order_relaxed) || idle % ZIPFI_IDLE_READS == 0)
-		zipfi_ep_progress(ep, except);
+	atomic_store_explicit(&ep->busy, busy, memory_order_relaxed);
+	if (!busy)
+		return; /* each CQ finds that out when it next looks */
+	if (ep->tx_cq)
+		atomic_store_explicit(&ep->tx_cq->busy, true, memory_order_relaxed);
+	if (ep->rx_cq)
+		atomic_store_explicit(&ep->rx_cq->busy, true, memory_order_relaxed);
 }
 
 static void zipfi_ep_drain(struct zipfi_ep *ep, const struct zipfi_cq *except)

@@ -455,7 +455,7 @@ void zipfi_peek_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *
 	if (ep->engine && !zipfi_peek_try(rec)) {
 		rec->deadline_ms = zipc_now_ms() + ZIPFI_PEEK_MS;
 		zipc_list_append(&ep->peeks, &rec->link);
-		atomic_store(&ep->busy, true);
+		zipfi_ep_set_busy(ep, true);
 	}
 	zipfi_unlock(ep->domain, &ep->lock);
 }
