@@ -330,9 +330,23 @@ int zipc_engine_busy(const struct zipc_engine *engine)
 	return engine->active || engine->ctl_pending;
 }
 
-int zipc_engine_flushing(const struct zipc_engine *engine)
+enum zipc_leaving zipc_engine_leave(struct zipc_engine *engine)
 {
-	return engine->ctl_pending || engine->send_pool.in_use;
+	struct zipc_list *entry;
+	unsigned sends = 0;
+
+	for (entry = engine->peers.next; entry != &engine->peers; entry = entry->next) {
+		struct zipc_peer *peer = zipc_container(entry, struct zipc_peer, link);
+
+		if (peer->state == ZIPC_PEER_LOST)
+			continue;
+		zipc_sends_leave(peer);
+		zipc_recvs_leave(peer);
+		sends += peer->nsends;
+	}
+	if (engine->ctl_pending || engine->send_pool.in_use)
+		return ZIPC_LEAVING_FLUSHING;
+	return sends ? ZIPC_LEAVING_ANSWERS : ZIPC_LEAVING_DONE;
 }
 
 int zipc_engine_progress(struct zipc_engine *engine)

@@ -149,8 +149,17 @@ int zipc_engine_progress(struct zipc_engine *engine);
 /* 1 while transfers are under way or control messages wait, so that the adapter polls more often. */
 int zipc_engine_busy(const struct zipc_engine *engine);
 
-/* 1 while something could leave without a word from the peer: an endpoint that closes waits for it, for a while. */
-int zipc_engine_flushing(const struct zipc_engine *engine);
+enum zipc_leaving {
+	ZIPC_LEAVING_DONE,     /* nobody waits for anything from here */
+	ZIPC_LEAVING_ANSWERS,  /* only peers' last words about finished transfers are missing */
+	ZIPC_LEAVING_FLUSHING, /* something of ours is still to leave */
+};
+
+/*
+ * The adapter closes: transfers that are not complete end with ZIPC_ERR_CANCELED, and their peers are told. To be called again
+ * and again, with progress between, until it is done or the adapter's patience is at its end.
+ */
+enum zipc_leaving zipc_engine_leave(struct zipc_engine *engine);
 
 /* The network's events. `bytes`: length of what was received. */
 void zipc_engine_op_done(struct zipc_engine *engine, struct zipc_op *op, int status, size_t bytes);

@@ -247,6 +247,9 @@ void zipc_send_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int
 void zipc_send_fail(struct zipc_send *send, int status);
 int zipc_send_step(struct zipc_engine *engine); /* encode and post one chunk; 1 if it did */
 void zipc_sends_close(struct zipc_engine *engine);
+/* Cancel what is not complete; see zipc_engine_leave. */
+void zipc_sends_leave(struct zipc_peer *peer);
+void zipc_recvs_leave(struct zipc_peer *peer);
 
 void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_rts_v1 *msg);
 void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_abort_v1 *msg);

@@ -530,6 +530,24 @@ void zipc_recv_lost(struct zipc_recv *recv, int status)
 	}
 }
 
+void zipc_recvs_leave(struct zipc_peer *peer)
+{
+	struct zipc_list *entry, *next;
+
+	for (entry = peer->recvs.next; entry != &peer->recvs; entry = next) {
+		struct zipc_recv *recv = zipc_container(entry, struct zipc_recv, link);
+
+		next = entry->next;
+		if (recv->done)
+			continue;
+		zipc_recv_cancel(recv);
+		if (recv->matched)
+			zipc_recv_fail(recv, ZIPC_ERR_CANCELED);
+		else
+			zipc_recv_refuse(recv, ZIPC_ERR_CANCELED);
+	}
+}
+
 void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_abort_v1 *msg)
 {
 	struct zipc_recv *recv;

@@ -336,6 +336,23 @@ void zipc_send_lost(struct zipc_engine *engine, uint32_t id)
 		zipc_send_break(send, ZIPC_ERR_NET);
 }
 
+void zipc_sends_leave(struct zipc_peer *peer)
+{
+	struct zipc_list *entry, *next;
+
+	for (entry = peer->sends.next; entry != &peer->sends; entry = next) {
+		struct zipc_send *send = zipc_container(entry, struct zipc_send, link);
+
+		next = entry->next;
+		/* One whose chunks have all left arrives. */
+		if (send->state != ZIPC_SEND_OPEN || send->over || send->next == send->nchunks)
+			continue;
+		if (peer->abort.busy)
+			return; /* one word at a time: the others next time */
+		zipc_send_break(send, ZIPC_ERR_CANCELED);
+	}
+}
+
 /* ---- the receiver speaks */
 
 static struct zipc_send *zipc_send_lookup(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t id)

@@ -520,6 +520,41 @@ static void test_engine_peer_restarts(void **state)
 		kill_or_restart(at, at, true);
 }
 
+/* An endpoint closes with transfers in any state: who had to do with it is told, and what it reported as sent arrives. */
+static void test_engine_leaves(void **state)
+{
+	struct fake_world w;
+	struct traffic tr;
+	unsigned at, step;
+
+	(void)state;
+	for (at = 0; at < 120; at += 3) {
+		open_met(&w, at, at & 1 ? &tight : &usual);
+		w.ordered = true;
+		w.faulty = true;
+		traffic_init(&tr, &w, 100);
+		for (step = 0; step < at && traffic_step(&tr, &w); step++)
+			;
+		for (step = 0; zipc_engine_leave(w.node[1].engine) != ZIPC_LEAVING_DONE; step++) {
+			fake_step(&w);
+			assert_true(step < 5000);
+		}
+		fake_kill(&w, 1);
+		run_for(&w, 3);
+		for (step = 0; step < MESSAGES; step++) {
+			const struct transfer *t = &tr.t[step];
+
+			assert_true(!tr.sent[step] || t->send.done);
+			assert_true(!tr.received[step] || t->recv.done || is_posted(&t->recv) || t->to == 1);
+			if (tr.sent[step] && tr.received[step] && !t->send.status && t->from == 1 && t->recv.done)
+				assert_true(!t->recv.status && !memcmp(t->in, t->out, t->len));
+		}
+		check_idle(&w);
+		traffic_free(&tr);
+		fake_close(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -529,6 +564,7 @@ int main(void)
 		cmocka_unit_test(test_engine_truncation),
 		cmocka_unit_test(test_engine_truncation_measured),
 		cmocka_unit_test(test_engine_peek_claim_discard),
+		cmocka_unit_test(test_engine_leaves),
 		cmocka_unit_test(test_engine_failing_calls),
 		cmocka_unit_test(test_engine_peer_dies),
 		cmocka_unit_test(test_engine_peer_restarts),
