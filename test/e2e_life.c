@@ -4,6 +4,7 @@
  * domains, a child process beside, and the whole library unloaded and loaded again.
  */
 #include <dlfcn.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,11 +111,8 @@ static struct fi_info *without_port(const struct fi_info *info)
 	struct fi_info *copy = fi_dupinfo(info);
 
 	/* A source address names a port: only one endpoint can have it. */
-	if (!is_shm()) {
-		free(copy->src_addr);
-		copy->src_addr = NULL;
-		copy->src_addrlen = 0;
-	}
+	if (!is_shm() && copy->src_addr)
+		((struct sockaddr_in *)copy->src_addr)->sin_port = 0;
 	return copy;
 }
 
