@@ -393,8 +393,12 @@ static void multi_receive(struct e2e *e)
 		}
 		e2e_barrier(e);
 	}
-	if (e->rank == 1)
+	if (e->rank == 1) {
+		multi.done = false;
 		E2E_OK(fi_cancel(&e->ep->fid, &multi));
+		E2E_CHECK(e2e_wait_ms(e, &multi, 20000), "a cancelled multi-receive says nothing");
+		E2E_CHECK(multi.err == FI_ECANCELED, "%s", fi_strerror(multi.err));
+	}
 	e2e_barrier(e);
 }
 

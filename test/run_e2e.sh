@@ -41,7 +41,7 @@ run_one() {
 	name="$(basename "$program") [$stack]"
 	log=$(mktemp)
 	isolated timeout --kill-after=5 "$timeout" env FI_PROVIDER_PATH="$build/.libs" FI_PROVIDER="$stack" \
-		ASAN_OPTIONS="${ASAN_OPTIONS-detect_leaks=0}" "$program" > "$log" 2>&1 < /dev/null || rc=$?
+		ASAN_OPTIONS="${ASAN_OPTIONS-detect_leaks=0:detect_stack_use_after_return=1}" "$program" > "$log" 2>&1 < /dev/null || rc=$?
 	case $rc in
 	0) echo "PASS: $name ($((SECONDS - start)) s)" ;;
 	77) echo "SKIP: $name: $(tail -n 1 "$log")" ;;
