@@ -33,6 +33,7 @@ void zipc_look_group(struct zipc_look looks[ZIPC_GROUP], const uint8_t *src, uin
 struct zipc_base {
 	uint8_t mode; /* enum zipc_mode; constant is left to who sees the whole block */
 	uint8_t base;
+	int8_t rival; /* fixed only: -1 or 1 when by the samples the base next to this one may be as good, else 0 */
 };
 
 /*

@@ -27,7 +27,7 @@ static size_t put_exponents(const struct zipc_encoder *enc, uint64_t b, uint8_t 
 	size_t used = 0;
 
 	if (same && enc->ops->constant(exps, info->elements)) {
-		*base = (struct zipc_base){ ZIPC_MODE_CONSTANT, exps[0] };
+		*base = (struct zipc_base){ .mode = ZIPC_MODE_CONSTANT, .base = exps[0] };
 		return 0;
 	}
 	if (base->mode != ZIPC_MODE_RAW) {
@@ -37,7 +37,7 @@ static size_t put_exponents(const struct zipc_encoder *enc, uint64_t b, uint8_t 
 						enc->src + b * ZIPC_BLOCK + ZIPC_BLOCK);
 	}
 	if (!used || used >= info->raw_bytes) {
-		*base = (struct zipc_base){ ZIPC_MODE_RAW, 0 };
+		*base = (struct zipc_base){ .mode = ZIPC_MODE_RAW, .base = 0 };
 		used = (size_t)raw_exponents(enc->ops, info, out, exps);
 	}
 	memset(out + used, 0, -used & 15);

@@ -108,11 +108,30 @@ static uint8_t *put_slice(const struct zipc_encoder *enc, uint8_t *out, uint8_t 
 	return put_escapes(out, masks, exps, p, enc->info->units);
 }
 
+/*
+ * The samples that placed a block's base cannot tell two neighbours apart that leave nearly as many escapes. Here the exponents
+ * of the slice are counted that make the difference: the one that would be lost and the one that would be won.
+ */
+static uint8_t slice_base(const struct zipc_encoder *enc, const uint8_t *exps, const struct zipc_base *base)
+{
+	const int top = ZIPC_FIXED_ESCAPE - 1, other = base->base + base->rival;
+	uint8_t lost_won[2];
+	unsigned n[2];
+
+	if (!base->rival || base->mode != ZIPC_MODE_NORMAL || enc->info->ebits < 8 || other < 0 || other + top > 255)
+		return base->base;
+	lost_won[0] = (uint8_t)(base->base + (base->rival < 0 ? top : 0));
+	lost_won[1] = (uint8_t)(other + (base->rival < 0 ? 0 : top));
+	enc->ops->tally(n, exps, ZIPC_SLICE, lost_won);
+	return n[1] > n[0] ? (uint8_t)other : base->base;
+}
+
 static uint8_t *put_block(const struct zipc_encoder *enc, uint64_t b, uint8_t *out, uint8_t *entries, int same,
 			  const struct zipc_base *base)
 {
 	unsigned slices = enc->info->elements / ZIPC_SLICE;
 	uint8_t *words = enc->frame + enc->layout.codes + b * slices * SLICE_WORDS;
+	struct zipc_base bases[ZIPC_MAX_ELEMENTS / ZIPC_SLICE];
 	struct zipc_parts parts;
 
 	zipc_split_dense(enc, b, &parts);
@@ -122,12 +141,17 @@ static uint8_t *put_block(const struct zipc_encoder *enc, uint64_t b, uint8_t *o
 			put_entry(entries + p * ENTRY_BYTES, parts.exps[0], ZIPC_MODE_CONSTANT, 0);
 		return out;
 	}
-	enc->ops->symbols(parts.codes, parts.exps, enc->info->elements, (enum zipc_mode)base->mode, base->base,
-			  zipc_emask(enc->info), ZIPC_FIXED_ESCAPE);
+	for (unsigned p = 0; p < slices; p++) {
+		const uint8_t *exps = parts.exps + p * ZIPC_SLICE;
+
+		bases[p] = (struct zipc_base){ .mode = base->mode, .base = slice_base(enc, exps, base) };
+		enc->ops->symbols(parts.codes + p * ZIPC_SLICE, exps, ZIPC_SLICE, (enum zipc_mode)base->mode, bases[p].base,
+				  zipc_emask(enc->info), ZIPC_FIXED_ESCAPE);
+	}
 	enc->ops->pack(words, parts.codes, enc->info->units, 3);
 	for (unsigned p = 0; p < slices; p++) {
 		zipc_prefetch(enc->src, (b + 1) * ZIPC_BLOCK + p * (ZIPC_BLOCK / slices), ZIPC_BLOCK / slices);
-		out = put_slice(enc, out, entries + p * ENTRY_BYTES, words + p * SLICE_WORDS, parts.exps, p, base);
+		out = put_slice(enc, out, entries + p * ENTRY_BYTES, words + p * SLICE_WORDS, parts.exps, p, &bases[p]);
 	}
 	return out;
 }
@@ -214,39 +238,23 @@ static int get_raw(const struct zipc_decoder *dec, uint8_t *exps, const uint8_t 
 	return 0;
 }
 
-/* Symbols of slice p to exponents, where its base is not that of the whole block. */
-static void slice_exponents(const struct zipc_decoder *dec, uint8_t *exps, unsigned p, enum zipc_mode mode, uint8_t base)
+/* Symbols of a slice to exponents, in place. */
+static void slice_exponents(const struct zipc_decoder *dec, uint8_t *exps, enum zipc_mode mode, uint8_t base)
 {
-	for (unsigned k = 0; k < 4; k++)
-		for (unsigned lane = 0; lane < ZIPC_LANES; lane += 4) {
-			uint8_t row[32];
-
-			for (unsigned i = 0; i < 4; i++)
-				memcpy(row + 8 * i, exps + element_at(p, lane + i, k, dec->info->units), 8);
-			if (mode == ZIPC_MODE_CONSTANT)
-				memset(row, base, sizeof(row));
-			else
-				dec->ops->exponents(row, sizeof(row), mode, base, zipc_emask(dec->info));
-			for (unsigned i = 0; i < 4; i++)
-				memcpy(exps + element_at(p, lane + i, k, dec->info->units), row + 8 * i, 8);
-		}
+	if (mode == ZIPC_MODE_CONSTANT)
+		memset(exps, base, ZIPC_SLICE);
+	else
+		dec->ops->exponents(exps, ZIPC_SLICE, mode, base, zipc_emask(dec->info));
 }
 
 /* Where the codes of a slice are not all right for its base, say so. Rare: only bases near 255 come here. */
-static int check_codes(const struct zipc_decoder *dec, const uint8_t *codes, unsigned p, enum zipc_mode mode, uint8_t base)
+static int check_codes(const struct zipc_decoder *dec, const uint8_t *codes, enum zipc_mode mode, uint8_t base)
 {
-	for (unsigned lane = 0; lane < ZIPC_LANES; lane++)
-		for (unsigned k = 0; k < 4; k++) {
-			uint8_t row[8];
+	uint8_t syms[ZIPC_SLICE];
 
-			memcpy(row, codes + element_at(p, lane, k, dec->info->units), 8);
-			for (unsigned i = 0; i < 8; i++)
-				if (row[i] == ZIPC_FIXED_ESCAPE)
-					row[i] = 0;
-			if (!zipc_symbols_valid(dec->info, mode, base, row, 8))
-				return ZIPC_ERR_SYMBOL;
-		}
-	return 0;
+	for (unsigned i = 0; i < ZIPC_SLICE; i++)
+		syms[i] = codes[i] == ZIPC_FIXED_ESCAPE ? 0 : codes[i];
+	return zipc_symbols_valid(dec->info, mode, base, syms, ZIPC_SLICE) ? 0 : ZIPC_ERR_SYMBOL;
 }
 
 /* Entry of a slice against the format and the bytes left. */
@@ -267,15 +275,6 @@ static int check_slice(const struct zipc_decoder *dec, const uint8_t *entry, con
 	return 0;
 }
 
-/* All slices have one entry but for their escapes: the usual case, done for the block at once. */
-static int uniform_entries(const uint8_t *entries, unsigned slices)
-{
-	for (unsigned p = 1; p < slices; p++)
-		if (zipc_load16(entries) != zipc_load16(entries + p * ENTRY_BYTES))
-			return 0;
-	return entries[1] != ZIPC_MODE_RAW;
-}
-
 /* The slices of a block; *in moves over their data, which end at `end`. */
 static int get_block(const struct zipc_decoder *dec, uint64_t b, const uint8_t *entries, const uint8_t **in,
 		     const uint8_t *end)
@@ -285,37 +284,26 @@ static int get_block(const struct zipc_decoder *dec, uint64_t b, const uint8_t *
 	const uint8_t *words = dec->frame + dec->layout.codes + b * slices * SLICE_WORDS;
 	unsigned ahead = info->plane_bytes[0] / slices;
 	const uint8_t *plane = dec->frame + dec->layout.plane[0] + b * info->plane_bytes[0];
-	int uniform = uniform_entries(entries, slices), ret;
 	struct zipc_parts parts;
 	uint32_t masks[ZIPC_LANES];
+	int ret;
 
 	dec->ops->unpack(parts.exps, words, units, 3);
 	for (unsigned p = 0; p < slices; p++) {
 		const uint8_t *entry = entries + p * ENTRY_BYTES;
-
-		if (entry[1] <= ZIPC_MODE_ZERO && info->ebits == 8 && entry[0] > 255 - ZIPC_FIXED_ESCAPE) {
-			ret = check_codes(dec, parts.exps, p, (enum zipc_mode)entry[1], entry[0]);
-			if (ret)
-				return ret;
-		}
-	}
-	if (uniform && entries[1] == ZIPC_MODE_CONSTANT)
-		memset(parts.exps, entries[0], info->elements);
-	else if (uniform)
-		dec->ops->exponents(parts.exps, info->elements, (enum zipc_mode)entries[1], entries[0], zipc_emask(info));
-	for (unsigned p = 0; p < slices; p++) {
-		const uint8_t *entry = entries + p * ENTRY_BYTES;
 		enum zipc_mode mode = (enum zipc_mode)entry[1];
+		uint8_t *exps = parts.exps + p * ZIPC_SLICE;
 		unsigned nesc = zipc_load16(entry + 2);
 
 		ret = check_slice(dec, entry, *in, (size_t)(end - *in));
+		if (!ret && mode <= ZIPC_MODE_ZERO && info->ebits == 8 && entry[0] > 255 - ZIPC_FIXED_ESCAPE)
+			ret = check_codes(dec, exps, mode, entry[0]);
 		if (ret)
 			return ret;
-		if (mode == ZIPC_MODE_RAW) {
+		if (mode == ZIPC_MODE_RAW)
 			get_raw(dec, parts.exps, *in, p);
-		} else if (!uniform) {
-			slice_exponents(dec, parts.exps, p, mode, entry[0]);
-		}
+		else
+			slice_exponents(dec, exps, mode, entry[0]);
 		if (mode <= ZIPC_MODE_ZERO) {
 			if (dec->ops->escapes(masks, words + p * SLICE_WORDS) != nesc)
 				return ZIPC_ERR_STREAM;

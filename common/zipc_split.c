@@ -136,6 +136,15 @@ static int constant(const uint8_t *bytes, size_t n)
 	return !memcmp(bytes, bytes + 1, n - 1);
 }
 
+static void tally(unsigned counts[2], const uint8_t *bytes, size_t n, const uint8_t values[2])
+{
+	counts[0] = counts[1] = 0;
+	for (size_t i = 0; i < n; i++) {
+		counts[0] += bytes[i] == values[0];
+		counts[1] += bytes[i] == values[1];
+	}
+}
+
 static void symbols(uint8_t *syms, const uint8_t *exps, size_t n, enum zipc_mode mode, uint8_t base, uint8_t emask,
 		    uint8_t limit)
 {
@@ -226,6 +235,7 @@ const struct zipc_ops zipc_ops_portable = {
 	.stream_copy = stream_copy,
 	.stream_end = stream_end,
 	.constant = constant,
+	.tally = tally,
 	.symbols = symbols,
 	.exponents = exponents,
 	.escapes = escapes,

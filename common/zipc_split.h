@@ -76,6 +76,9 @@ struct zipc_ops {
 	/* Are the n bytes (a multiple of 32) all the same? */
 	int (*constant)(const uint8_t *bytes, size_t n);
 
+	/* How many of the n bytes (a multiple of 32, at most 8160) have each of two values. */
+	void (*tally)(unsigned counts[2], const uint8_t *bytes, size_t n, const uint8_t values[2]);
+
 	/* Exponents to symbols, anything outside 0 .. limit - 1 becoming limit; n is a multiple of 32. */
 	void (*symbols)(uint8_t *syms, const uint8_t *exps, size_t n, enum zipc_mode mode, uint8_t base, uint8_t emask,
 			uint8_t limit);

@@ -456,6 +456,29 @@ static int constant(const uint8_t *p, size_t n)
 	return 1;
 }
 
+static unsigned sum_bytes(__m256i x)
+{
+	__m256i sums = _mm256_sad_epu8(x, _mm256_setzero_si256());
+
+	return (unsigned)(_mm256_extract_epi64(sums, 0) + _mm256_extract_epi64(sums, 1) + _mm256_extract_epi64(sums, 2) +
+			  _mm256_extract_epi64(sums, 3));
+}
+
+static void tally(unsigned counts[2], const uint8_t *p, size_t n, const uint8_t values[2])
+{
+	const __m256i v0 = bytes(values[0]), v1 = bytes(values[1]);
+	__m256i n0 = _mm256_setzero_si256(), n1 = n0;
+
+	for (size_t i = 0; i < n; i += 32) {
+		__m256i x = load(p + i);
+
+		n0 = _mm256_sub_epi8(n0, _mm256_cmpeq_epi8(x, v0));
+		n1 = _mm256_sub_epi8(n1, _mm256_cmpeq_epi8(x, v1));
+	}
+	counts[0] = sum_bytes(n0);
+	counts[1] = sum_bytes(n1);
+}
+
 static void symbols(uint8_t *syms, const uint8_t *exps, size_t n, enum zipc_mode mode, uint8_t base, uint8_t emask,
 		    uint8_t limit)
 {
@@ -581,6 +604,7 @@ const struct zipc_ops zipc_ops_avx2 = {
 	.stream_copy = stream_copy,
 	.stream_end = stream_end,
 	.constant = constant,
+	.tally = tally,
 	.symbols = symbols,
 	.exponents = exponents,
 	.escapes = escapes,
