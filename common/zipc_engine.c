@@ -23,10 +23,21 @@ uint64_t zipc_now_ms(void)
 
 void zipc_log(struct zipc_engine *engine, enum zipc_log_level level, const char *fmt, ...)
 {
+	uint64_t now = zipc_now_ms();
 	char text[256];
 	va_list args;
 
 	if (!engine->cb->log)
+		return;
+	if (now - engine->log_ms >= 1000) {
+		if (engine->log_lines > ZIPC_LOG_LINES) {
+			snprintf(text, sizeof(text), "%u lines left out", engine->log_lines - ZIPC_LOG_LINES);
+			engine->cb->log(engine->ctx, ZIPC_LOG_WARN, text);
+		}
+		engine->log_ms = now;
+		engine->log_lines = 0;
+	}
+	if (engine->log_lines++ >= ZIPC_LOG_LINES)
 		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);

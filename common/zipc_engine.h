@@ -221,10 +221,10 @@ int zipc_recv_match(struct zipc_engine *engine, const void *placeholder, const s
 /* The application discards the message whose placeholder this is. */
 int zipc_recv_discard(struct zipc_engine *engine, const void *placeholder);
 /*
- * The oldest transfer of this tag that is neither matched nor claimed, of any peer; NULL while its control record has not
- * arrived. `claim`: later calls pass it over. The result stays valid until its placeholder is matched or discarded.
+ * The oldest transfer of this tag that is neither matched nor claimed, from `peer`, or from any with NULL; NULL while its control
+ * record has not arrived. `claim`: later calls pass it over. The result stays valid until its placeholder is matched or discarded.
  */
-struct zipc_recv *zipc_recv_peek(struct zipc_engine *engine, uint64_t tag, int claim, size_t *nbytes);
+struct zipc_recv *zipc_recv_peek(struct zipc_engine *engine, struct zipc_peer *peer, uint64_t tag, int claim, size_t *nbytes);
 /* The core has thrown the placeholder of this transfer away: it ends without data. */
 void zipc_recv_drop(struct zipc_recv *recv);
 

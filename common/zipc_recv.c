@@ -365,12 +365,12 @@ static struct zipc_recv *zipc_recv_oldest(struct zipc_peer *peer, uint64_t tag)
 	return NULL;
 }
 
-struct zipc_recv *zipc_recv_peek(struct zipc_engine *engine, uint64_t tag, int claim, size_t *nbytes)
+struct zipc_recv *zipc_recv_peek(struct zipc_engine *engine, struct zipc_peer *peer, uint64_t tag, int claim, size_t *nbytes)
 {
+	struct zipc_recv *recv = peer ? zipc_recv_oldest(peer, tag) : NULL;
 	struct zipc_list *entry;
-	struct zipc_recv *recv = NULL;
 
-	for (entry = engine->peers.next; entry != &engine->peers && !recv; entry = entry->next)
+	for (entry = engine->peers.next; entry != &engine->peers && !recv && !peer; entry = entry->next)
 		recv = zipc_recv_oldest(zipc_container(entry, struct zipc_peer, link), tag);
 	if (!recv)
 		return NULL;

@@ -149,9 +149,9 @@ static void cancel(struct e2e *e)
 
 /* ---- peek */
 
-static bool peek(struct e2e *e, uint64_t tag, uint64_t flags, struct e2e_op *op)
+static bool peek(struct e2e *e, int from, uint64_t tag, uint64_t flags, struct e2e_op *op)
 {
-	struct fi_msg_tagged msg = {.addr = e->peer[0], .tag = tag, .context = op};
+	struct fi_msg_tagged msg = {.addr = e->peer[from], .tag = tag, .context = op};
 	double start = e2e_now();
 	long ret;
 
@@ -185,7 +185,7 @@ static void peeking(struct e2e *e, size_t len)
 		e2e_barrier(e);
 		return;
 	}
-	if (!peek(e, 41, 0, &op)) {
+	if (!peek(e, 0, 41, 0, &op)) {
 		for (i = 0; i < 4; i++) {
 			e2e_trecv(e, 0, room, LARGE, 41 + i, 0, &op);
 			e2e_wait(e, &op);
@@ -198,13 +198,13 @@ static void peeking(struct e2e *e, size_t len)
 	e2e_trecv(e, 0, room, LARGE, 41, 0, &op);
 	e2e_wait(e, &op);
 	expect(room, len, 4);
-	E2E_CHECK(peek(e, 42, FI_CLAIM, &op) && op.entry.len == len - 1, "claim says %zu bytes", op.entry.len);
+	E2E_CHECK(peek(e, 0, 42, FI_CLAIM, &op) && op.entry.len == len - 1, "claim says %zu bytes", op.entry.len);
 	op.done = false;
 	E2E_OK(fi_trecvmsg(e->ep, &msg, FI_CLAIM));
 	e2e_wait(e, &op);
 	E2E_CHECK(op.entry.len == len - 1, "claimed message of %zu bytes", op.entry.len);
-	E2E_CHECK(peek(e, 43, FI_DISCARD, &op), "discard");
-	E2E_CHECK(peek(e, 44, FI_CLAIM, &op) && op.entry.len == len - 3, "claim says %zu bytes", op.entry.len);
+	E2E_CHECK(peek(e, 0, 43, FI_DISCARD, &op), "discard");
+	E2E_CHECK(peek(e, 0, 44, FI_CLAIM, &op) && op.entry.len == len - 3, "claim says %zu bytes", op.entry.len);
 	op.done = false;
 	msg.tag = 44;
 	msg.iov_count = 0;
@@ -338,6 +338,30 @@ static void format(struct e2e *e, enum fi_cq_format fmt)
 		expect(room, LARGE, 8);
 }
 
+/* Two peers, one tag: the one that is asked for tells its own length. */
+static void peeking_peers(struct e2e *e)
+{
+	struct e2e_op op;
+	int from;
+
+	if (e->rank) {
+		fill(big, LARGE - 1000 * (size_t)e->rank, (unsigned)e->rank);
+		e2e_tsend(e, 0, big, LARGE - 1000 * (size_t)e->rank, 45, &op);
+		e2e_wait(e, &op);
+	}
+	for (from = 2; !e->rank && from > 0; from--) {
+		size_t len = LARGE - 1000 * (size_t)from;
+
+		if (peek(e, from, 45, 0, &op))
+			E2E_CHECK(op.entry.len == len, "peek at rank %d says %zu bytes", from, op.entry.len);
+		e2e_trecv(e, from, room, LARGE, 45, 0, &op);
+		e2e_wait(e, &op);
+		E2E_CHECK(op.entry.len == len, "%zu bytes from rank %d", op.entry.len, from);
+		expect(room, len, (unsigned)from);
+	}
+	e2e_barrier(e);
+}
+
 /* ---- removal and insertion of a peer */
 
 static void removal(struct e2e *e)
@@ -404,18 +428,23 @@ static void multi_receive(struct e2e *e)
 
 /* ---- */
 
-static void with(struct e2e_opts opts, void (*test)(struct e2e *))
+static void with_ranks(int nranks, struct e2e_opts opts, void (*test)(struct e2e *))
 {
 	struct e2e e;
 
 	opts.env[0][0] = "FI_ZIP_POLICY";
 	opts.env[0][1] = "ratio";
-	e2e_start(&e, 2, &opts);
+	e2e_start(&e, nranks, &opts);
 	e2e_open(&e);
 	test(&e);
 	e2e_barrier(&e);
 	e2e_close(&e);
 	e2e_exit(&e);
+}
+
+static void with(struct e2e_opts opts, void (*test)(struct e2e *))
+{
+	with_ranks(2, opts, test);
 }
 
 static void usual(struct e2e *e)
@@ -463,6 +492,7 @@ int main(void)
 	other = malloc(LARGE + 64);
 	room = malloc(LARGE + 64);
 	with((struct e2e_opts){.caps = FI_MSG | FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV}, usual);
+	with_ranks(3, (struct e2e_opts){.caps = FI_MSG | FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV}, peeking_peers);
 	with((struct e2e_opts){.one_cq = true}, usual);
 	with((struct e2e_opts){.selective = true, .counters = true}, selective);
 	with((struct e2e_opts){.no_cq = true, .counters = true}, counters_only);

@@ -184,7 +184,7 @@ static void post_send(unsigned flags)
 static void peek(unsigned how)
 {
 	size_t nbytes;
-	struct zipc_recv *recv = zipc_recv_peek(fuzz.w.node[0].engine, 0, how & 1, &nbytes);
+	struct zipc_recv *recv = zipc_recv_peek(fuzz.w.node[0].engine, NULL, 0, how & 1, &nbytes);
 
 	if (recv && (how & 1) && how > 127)
 		zipc_recv_drop(recv);

@@ -363,16 +363,16 @@ static void test_engine_peek_claim_discard(void **state)
 
 	(void)state;
 	open_met(&w, 5, &usual);
-	assert_null(zipc_recv_peek(w.node[1].engine, 7, 0, &nbytes));
+	assert_null(zipc_recv_peek(w.node[1].engine, NULL, 7, 0, &nbytes));
 	for (i = 0; i < 3; i++) {
 		transfer_init(&t[i], 0, 1, 10000 + i, i);
 		transfer_send(&w, &t[i], 7, 0);
 	}
 	fake_run(&w);
-	first = zipc_recv_peek(w.node[1].engine, 7, 0, &nbytes);
+	first = zipc_recv_peek(w.node[1].engine, NULL, 7, 0, &nbytes);
 	assert_true(first && nbytes == 10000);
-	assert_ptr_equal(zipc_recv_peek(w.node[1].engine, 7, 1, &nbytes), first);
-	second = zipc_recv_peek(w.node[1].engine, 7, 1, &nbytes);
+	assert_ptr_equal(zipc_recv_peek(w.node[1].engine, NULL, 7, 1, &nbytes), first);
+	second = zipc_recv_peek(w.node[1].engine, NULL, 7, 1, &nbytes);
 	assert_true(second && second != first && nbytes == 10001);
 	packet = fake_take(&w, 1, 7); /* the first is received after all */
 	assert_non_null(packet);
@@ -389,6 +389,39 @@ static void test_engine_peek_claim_discard(void **state)
 	fake_run(&w);
 	transfer_check(&t[0]);
 	for (i = 0; i < 3; i++) {
+		assert_true(t[i].send.done && !t[i].send.status);
+		transfer_free(&t[i]);
+	}
+	check_idle(&w);
+	fake_close(&w);
+}
+
+/* Messages of two peers with one tag: who is asked for decides whose length is told. */
+static void test_engine_peek_peer(void **state)
+{
+	struct zipc_recv *recv;
+	struct transfer t[2];
+	struct fake_world w;
+	size_t nbytes;
+	int i;
+
+	(void)state;
+	open_met(&w, 6, &usual);
+	for (i = 0; i < 2; i++) {
+		transfer_init(&t[i], i, 2, 10000 + i, i);
+		transfer_send(&w, &t[i], 7, 0);
+	}
+	fake_run(&w);
+	for (i = 1; i >= 0; i--) {
+		recv = zipc_recv_peek(w.node[2].engine, fake_peer(&w, 2, i), 7, 1, &nbytes);
+		assert_true(recv && nbytes == 10000 + (size_t)i);
+		assert_null(zipc_recv_peek(w.node[2].engine, fake_peer(&w, 2, i), 7, 0, &nbytes));
+		zipc_recv_drop(recv);
+	}
+	assert_null(zipc_recv_peek(w.node[2].engine, NULL, 7, 0, &nbytes));
+	fake_run(&w);
+	for (i = 0; i < 2; i++) {
+		fake_packet_free(fake_take(&w, 2, 7));
 		assert_true(t[i].send.done && !t[i].send.status);
 		transfer_free(&t[i]);
 	}
@@ -564,6 +597,7 @@ int main(void)
 		cmocka_unit_test(test_engine_truncation),
 		cmocka_unit_test(test_engine_truncation_measured),
 		cmocka_unit_test(test_engine_peek_claim_discard),
+		cmocka_unit_test(test_engine_peek_peer),
 		cmocka_unit_test(test_engine_leaves),
 		cmocka_unit_test(test_engine_failing_calls),
 		cmocka_unit_test(test_engine_peer_dies),

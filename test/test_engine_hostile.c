@@ -267,7 +267,8 @@ static void test_hostile_headers(void **state)
 	for (i = 0; i < sizeof(noise); i++)
 		fake_inject(&w, FAKE_CONTROL, PUPPET, 0, 0, noise, i);
 	fake_run(&w);
-	assert_int_equal(w.node[0].logs, logs + 1 + sizeof(noise));
+	/* Each is worth a line, but a flood must not fill a disk: 64 lines a second. */
+	assert_in_range(w.node[0].logs, 64, 64 * 3);
 	check_and_close(&w);
 }
 
@@ -612,7 +613,7 @@ static void test_hostile_abort(void **state)
 	assert_null(fake_bulk_waiting(&w, 0));
 	say(&w, &rts, sizeof(rts)); /* given up before its placeholder comes */
 	say_abort(&w, 2, 1);
-	assert_null(zipc_recv_peek(w.node[0].engine, 5, 0, &nbytes));
+	assert_null(zipc_recv_peek(w.node[0].engine, NULL, 5, 0, &nbytes));
 	fake_recv(&w, 0, PUPPET, in, BYTES, 5, &msg);
 	fake_inject(&w, FAKE_MAIN, PUPPET, 0, 5, &ph, sizeof(ph));
 	fake_run(&w);

@@ -199,6 +199,7 @@ struct zipfi_rec {
 	uint32_t send_id;                /* PLACEHOLDER: its transfer */
 	struct zipc_recv *claimed;       /* CLAIMED: the transfer that was claimed, or NULL for a plain message */
 	uint64_t deadline_ms;            /* PEEK: when to stop waiting for a control record */
+	struct zipc_peer *peek_peer;     /* PEEK: whose message it is, NULL when that is not known */
 	uint8_t bounce[64];              /* a placeholder sent, or a short message received */
 };
 

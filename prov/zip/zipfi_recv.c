@@ -156,6 +156,7 @@ static ssize_t zipfi_recv_any(struct zipfi_ep *ep, struct zipfi_in *in)
 		rec->kind = ZIPFI_REC_PEEK;
 		rec->bounced = false;
 		rec->op_flags |= in->flags & (FI_CLAIM | FI_DISCARD);
+		rec->src = ep->info->caps & FI_DIRECTED_RECV ? in->src : FI_ADDR_UNSPEC;
 	}
 	ret = zipfi_core_recv(ep, in, rec);
 	if (ret)
@@ -421,7 +422,7 @@ static bool zipfi_peek_try(struct zipfi_rec *rec)
 	int claim = !!(rec->op_flags & (FI_CLAIM | FI_DISCARD));
 	size_t nbytes = 0;
 
-	rec->claimed = zipc_recv_peek(ep->engine, rec->done.tag & ~ep->zbit, claim, &nbytes);
+	rec->claimed = zipc_recv_peek(ep->engine, rec->peek_peer, rec->done.tag & ~ep->zbit, claim, &nbytes);
 	if (!rec->claimed)
 		return false;
 	if (rec->op_flags & FI_DISCARD)
@@ -442,7 +443,10 @@ static bool zipfi_peek_may_be_placeholder(const struct zipfi_rec *rec, const str
 
 void zipfi_peek_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *entry, fi_addr_t src)
 {
+	fi_addr_t from = rec->src == FI_ADDR_UNSPEC ? src : rec->src;
 	struct zipfi_ep *ep = rec->ep;
+	struct zipfi_addr addr;
+	bool known;
 
 	rec->done = *entry;
 	rec->src = src;
@@ -451,7 +455,9 @@ void zipfi_peek_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *
 		zipfi_peek_done(rec, entry->len, 0);
 		return;
 	}
+	known = from != FI_ADDR_NOTAVAIL && !zipfi_av_lookup_main(ep->av, from, &addr);
 	zipfi_lock(ep->domain, &ep->lock);
+	rec->peek_peer = known && ep->engine ? zipc_peer_find(ep->engine, addr.main, addr.main_len) : NULL;
 	if (ep->engine && !zipfi_peek_try(rec)) {
 		rec->deadline_ms = zipc_now_ms() + ZIPFI_PEEK_MS;
 		zipc_list_append(&ep->peeks, &rec->link);
