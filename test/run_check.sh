@@ -84,6 +84,10 @@ static_steps() {
 	step headers 120 make -C "$dir" check-headers
 	step exports 60 make -C "$dir" check-exports
 	step install 120 "$zip_top/test/run_install.sh" "$dir"
+	step "enumerate libfabric 1.17" 120 "$zip_top/test/run_enumerate.sh" --build "$dir"
+	is_built check-2.1 || return 0
+	step "enumerate libfabric 2.1" 120 "$zip_top/test/run_enumerate.sh" --build "$(build_dir check-2.1)" \
+		--fi-info "$zip_lf21_prefix/bin/fi_info"
 }
 
 unit_steps() {
