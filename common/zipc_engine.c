@@ -21,27 +21,39 @@ uint64_t zipc_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+/* The count of lines of one kind: of one format string. */
+static struct zipc_log_kind *zipc_log_kind(struct zipc_engine *engine, const char *fmt)
+{
+	struct zipc_log_kind *kind = engine->log_kinds;
+
+	while (kind < engine->log_kinds + ZIPC_LOG_KINDS - 1 && kind->fmt && kind->fmt != fmt)
+		kind++;
+	kind->fmt = fmt;
+	return kind;
+}
+
 void zipc_log(struct zipc_engine *engine, enum zipc_log_level level, const char *fmt, ...)
 {
+	struct zipc_log_kind *kind;
 	uint64_t now = zipc_now_ms();
 	char text[256];
 	va_list args;
+	int n;
 
 	if (!engine->cb->log)
 		return;
-	if (now - engine->log_ms >= 1000) {
-		if (engine->log_lines > ZIPC_LOG_LINES) {
-			snprintf(text, sizeof(text), "%u lines left out", engine->log_lines - ZIPC_LOG_LINES);
-			engine->cb->log(engine->ctx, ZIPC_LOG_WARN, text);
-		}
-		engine->log_ms = now;
-		engine->log_lines = 0;
-	}
-	if (engine->log_lines++ >= ZIPC_LOG_LINES)
+	kind = zipc_log_kind(engine, fmt);
+	if (now - kind->ms < 1000 && ++kind->lines > ZIPC_LOG_LINES)
 		return;
 	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
+	n = vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	if (now - kind->ms >= 1000) {
+		if (kind->lines > ZIPC_LOG_LINES && n >= 0 && n < (int)sizeof(text))
+			snprintf(text + n, sizeof(text) - (size_t)n, " (%u like this left out)", kind->lines - ZIPC_LOG_LINES);
+		kind->ms = now;
+		kind->lines = 1;
+	}
 	engine->cb->log(engine->ctx, level, text);
 }
 

@@ -14,7 +14,8 @@
 #define ZIPC_PING_MS 1000           /* silence after which a peer with transfers under way is pinged */
 #define ZIPC_DEAD_MS 10000          /* a peer on another machine whose ping is refused for so long is gone */
 #define ZIPC_RETIRED 64u            /* ids of restarted peers that are remembered */
-#define ZIPC_LOG_LINES 64u          /* a second: what peers send must not fill a disk */
+#define ZIPC_LOG_LINES 64u          /* of one kind a second: what peers send must not fill a disk */
+#define ZIPC_LOG_KINDS 64u
 #define ZIPC_RATIO_WORTH 0.95f      /* a predicted ratio above this is not worth a transfer */
 
 enum zipc_op_kind { ZIPC_OP_CONTROL, ZIPC_OP_BULK_SEND, ZIPC_OP_BULK_RECV };
@@ -190,8 +191,11 @@ struct zipc_engine {
 	uint64_t watch_ms;
 	uint64_t retired[ZIPC_RETIRED]; /* ring of ids that peers had before a restart */
 	unsigned nretired;
-	uint64_t log_ms;        /* when log_lines was started */
-	unsigned log_lines;
+	struct zipc_log_kind {
+		const char *fmt;
+		uint64_t ms;    /* when `lines` was started */
+		unsigned lines;
+	} log_kinds[ZIPC_LOG_KINDS];
 	struct zipc_stats stats;
 };
 

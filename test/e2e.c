@@ -49,13 +49,19 @@ double e2e_now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Takes zip out of FI_PROVIDER, for a rank that runs the core alone. */
+bool e2e_stack_has_zip(void)
+{
+	return getenv("FI_HOOK") || (getenv("FI_PROVIDER") && strstr(getenv("FI_PROVIDER"), "zip"));
+}
+
+/* Takes zip out of the environment, for a rank that runs the core alone. */
 static void e2e_make_plain(void)
 {
 	const char *stack = getenv("FI_PROVIDER");
 	char core[128];
 	char *end;
 
+	unsetenv("FI_HOOK");
 	if (!stack)
 		return;
 	snprintf(core, sizeof(core), "%s", strncmp(stack, "zip;", 4) ? stack : stack + 4);
@@ -163,9 +169,7 @@ static void e2e_bind(struct e2e *e)
 
 static bool e2e_runs_zip(const struct e2e *e, int rank)
 {
-	const char *stack = getenv("FI_PROVIDER");
-
-	return !(e->opts.plain_ranks >> rank & 1) && stack && (strstr(stack, "zip") || e->opts.plain_ranks);
+	return !(e->opts.plain_ranks >> rank & 1) && (e2e_stack_has_zip() || e->opts.plain_ranks);
 }
 
 /* Until transfers are possible to every other rank that runs zip. */

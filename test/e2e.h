@@ -78,6 +78,8 @@ struct e2e_op {
 };
 
 int e2e_rank(void);
+/* Does the environment put zip into the stack, by FI_PROVIDER or FI_HOOK? */
+bool e2e_stack_has_zip(void);
 /* Forks; returns in every process with its rank set, rank 0 in the parent. */
 void e2e_start(struct e2e *e, int nranks, const struct e2e_opts *opts);
 /* Opens the endpoint, exchanges names, waits until zip peers can do transfers. Exits with 77 where the core cannot. */

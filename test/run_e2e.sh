@@ -13,7 +13,8 @@ usage: run_e2e.sh --build DIR [--only PATTERN] [--stacks "STACK ..."] [--timeout
 
   --build DIR       build tree: its libzip-fi.so and test/e2e_* are used
   --only PATTERN    only programs whose name matches this extended regular expression
-  --stacks LIST     values of FI_PROVIDER, separated by spaces (default: zip;tcp tcp;ofi_zip zip;shm)
+  --stacks LIST     values of FI_PROVIDER, separated by spaces; hook:CORE is FI_PROVIDER=CORE with FI_HOOK=zip
+                    (default: zip;tcp tcp;ofi_zip zip;shm hook:tcp)
   --timeout N       seconds a program may take over one stack (default 120)
 
 Prints PASS:, FAIL: or SKIP: for each program and stack; exit status 1 when one failed.
@@ -21,7 +22,7 @@ END
 }
 
 build='' only=. timeout=120 failed=0
-stacks="zip;tcp tcp;ofi_zip zip;shm"
+stacks="zip;tcp tcp;ofi_zip zip;shm hook:tcp"
 while [ $# -gt 0 ]; do
 	case $1 in
 	--build) build=$2; shift 2 ;;
@@ -37,10 +38,11 @@ done
 # run_one PROGRAM STACK. Leaks are looked for everywhere but in thread-local storage: the leak checker of Debian 12 crashes there
 # (signal 11 in its tracer) once libraries have been opened at run time.
 run_one() {
-	local program=$1 stack=$2 name log rc=0 start=$SECONDS
+	local program=$1 stack=$2 name log rc=0 start=$SECONDS hook=()
 	name="$(basename "$program") [$stack]"
 	log=$(mktemp)
-	isolated timeout --kill-after=5 "$timeout" env FI_PROVIDER_PATH="$build/.libs" FI_PROVIDER="$stack" \
+	[[ $stack != hook:* ]] || hook=(FI_HOOK=zip)
+	isolated timeout --kill-after=5 "$timeout" env FI_PROVIDER_PATH="$build/.libs" FI_PROVIDER="${stack#hook:}" "${hook[@]}" \
 		ASAN_OPTIONS="${ASAN_OPTIONS-detect_leaks=1:detect_stack_use_after_return=1}" \
 		LSAN_OPTIONS="${LSAN_OPTIONS-use_tls=0:suppressions=$zip_top/test/lsan.supp:print_suppressions=0}" "$program" > "$log" 2>&1 < /dev/null || rc=$?
 	case $rc in

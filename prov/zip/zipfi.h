@@ -49,6 +49,7 @@ struct zipfi_param {
 	enum zipc_dtype dtype;
 	enum zipc_policy policy;
 	int host, verify, stats;
+	int relaxed; /* orders between messages and RMA that a transfer breaks are given up */
 };
 
 extern struct zipfi_param zipfi_param;
@@ -87,7 +88,12 @@ int zipfi_addr_companion(uint32_t format, const void *main, size_t main_len, voi
 struct zipfi_fabric {
 	struct fid_fabric fid;
 	struct fid_fabric *core;
-	char *core_name;       /* the core's full name, which ours may not spell out (see zipfi_rename) */
+	char *core_name;       /* the core's full name, which ours may not spell out (see zipfi_rename); hooked: its last part */
+	/*
+	 * FI_HOOK=zip: the application speaks to the core by its own name and knows nothing of us. Infos are the core's, every tag bit
+	 * is the application's, and so are the core's event queues. What is not FI_EP_RDM passes by: it may be ofi_rxm's own.
+	 */
+	bool hooked;
 };
 
 struct zipfi_domain {
@@ -288,8 +294,8 @@ static inline void zipfi_spin_unlock(const struct zipfi_domain *domain, pthread_
 
 int zipfi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		  struct fi_info **info);
-/* The view that the core called `core_name` has of an info given out here. Free with fi_freeinfo. NULL: out of memory. */
-struct fi_info *zipfi_core_info(const struct fi_info *info, const char *core_name);
+/* The view that the fabric's core has of an info given out here, or under the hook by itself. Free with fi_freeinfo. NULL: out of memory. */
+struct fi_info *zipfi_core_info(const struct fi_info *info, const struct zipfi_fabric *fabric);
 /* The full name of the core that `name` and a fabric's name mean: "tcp" is "tcp;ofi_rxm" where tcp alone has no FI_EP_RDM. */
 /* FI_PROVIDER="zip;..." hides the core from utility providers below us. */
 bool zipfi_core_is_hidden(void);
@@ -309,8 +315,13 @@ bool zipfi_domain_round(struct zipfi_domain *domain);
 /* ---- the other objects */
 
 int zipfi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
+/* The core's event queue behind one that was opened on this fabric. */
+struct fid *zipfi_eq_core(const struct zipfi_fabric *fabric, struct fid *eq);
 int zipfi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 int zipfi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
+/* 1 when it is one of ours, and not the core's. */
+bool zipfi_cq_is(const struct fid *fid);
+bool zipfi_cntr_is(const struct fid *fid);
 int zipfi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
 int zipfi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset);
 int zipfi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);

@@ -281,7 +281,7 @@ static int zipfi_av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	if (bfid->fclass != FI_CLASS_EQ)
 		return -FI_EINVAL;
-	return fi_av_bind(av->core, &zipfi_of(bfid, zipfi_eq, fid.fid)->core->fid, flags);
+	return fi_av_bind(av->core, zipfi_eq_core(av->domain->fabric, bfid), flags);
 }
 
 static int zipfi_av_control(struct fid *fid, int command, void *arg)
@@ -310,9 +310,14 @@ static struct fi_ops_av zipfi_av_ops = {
 int zipfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av_p, void *context)
 {
 	struct zipfi_domain *domain = zipfi_of(fid, zipfi_domain, fid);
-	struct zipfi_av *av = calloc(1, sizeof(*av));
+	struct zipfi_av *av;
 	int ret;
 
+	if (domain->fabric->hooked && attr && (attr->flags & FI_EVENT)) {
+		ZIPFI_WARN(AV, "under FI_HOOK=zip an AV cannot report to an event queue: the queue is the core's\n");
+		return -FI_EOPNOTSUPP;
+	}
+	av = calloc(1, sizeof(*av));
 	if (!av)
 		return -FI_ENOMEM;
 	ret = fi_av_open(domain->core, attr, &av->core, av);

@@ -129,6 +129,11 @@ static struct fi_ops zipfi_cntr_fi_ops = {
 	.control = zipfi_cntr_control,
 };
 
+bool zipfi_cntr_is(const struct fid *fid)
+{
+	return fid->fclass == FI_CLASS_CNTR && fid->ops == &zipfi_cntr_fi_ops;
+}
+
 static struct fi_ops_cntr zipfi_cntr_ops = {
 	.size = sizeof(struct fi_ops_cntr),
 	.read = zipfi_cntr_read,

@@ -102,9 +102,24 @@ static struct fi_provider zipfi_core_prov = {
 
 __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void);
 
+/* FI_HOOK=zip asks for a provider called "zip" before one called "ofi_hook_zip": this one must not stand in the way. */
+static int zipfi_core_hook_wanted(void)
+{
+	const char *text = getenv("FI_HOOK");
+
+	while (text && *text) {
+		size_t n = strcspn(text, ";");
+
+		if (n == 3 && !strncasecmp(text, "zip", n))
+			return 1;
+		text += n + (text[n] == ';');
+	}
+	return 0;
+}
+
 __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void)
 {
-	if (zipfi_lf_open(__builtin_return_address(0)))
+	if (zipfi_core_hook_wanted() || zipfi_lf_open(__builtin_return_address(0)))
 		return NULL;
 	zipfi_core_prov.fi_version = fi_version();
 	return &zipfi_core_prov;

@@ -430,6 +430,11 @@ static struct fi_ops zipfi_cq_fi_ops = {
 	.control = zipfi_cq_control,
 };
 
+bool zipfi_cq_is(const struct fid *fid)
+{
+	return fid->fclass == FI_CLASS_CQ && fid->ops == &zipfi_cq_fi_ops;
+}
+
 static struct fi_ops_cq zipfi_cq_ops = {
 	.size = sizeof(struct fi_ops_cq),
 	.read = zipfi_cq_read,

@@ -40,7 +40,7 @@ static int zipfi_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	if (bfid->fclass != FI_CLASS_EQ)
 		return -FI_EINVAL;
-	return fi_domain_bind(domain->core, &zipfi_of(bfid, zipfi_eq, fid.fid)->core->fid, flags);
+	return fi_domain_bind(domain->core, zipfi_eq_core(domain->fabric, bfid), flags);
 }
 
 static int zipfi_domain_control(struct fid *fid, int command, void *arg)
@@ -126,10 +126,14 @@ static struct fi_ops_domain zipfi_domain_ops = {
 int zipfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain_p, void *context)
 {
 	struct zipfi_fabric *fabric = zipfi_of(fid, zipfi_fabric, fid);
-	struct fi_info *core_info = zipfi_core_info(info, fabric->core_name);
-	struct zipfi_domain *domain = calloc(1, sizeof(*domain));
+	struct zipfi_domain *domain;
+	struct fi_info *core_info;
 	int ret = -FI_ENOMEM;
 
+	if (fabric->hooked && (!info->ep_attr || info->ep_attr->type != FI_EP_RDM))
+		return fi_domain(fabric->core, info, domain_p, context);
+	core_info = zipfi_core_info(info, fabric);
+	domain = calloc(1, sizeof(*domain));
 	if (!domain || !core_info)
 		goto err_free;
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;

@@ -229,7 +229,7 @@ static int zipfi_ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	case FI_CLASS_AV:
 		return zipfi_bind_av(ep, zipfi_of(bfid, zipfi_av, fid.fid), flags);
 	case FI_CLASS_EQ:
-		return fi_ep_bind(ep->core, &zipfi_of(bfid, zipfi_eq, fid.fid)->core->fid, flags);
+		return fi_ep_bind(ep->core, zipfi_eq_core(ep->domain->fabric, bfid), flags);
 	default:
 		return -FI_EINVAL;
 	}
@@ -611,7 +611,7 @@ static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void 
 	ep->fid.collective = &zipfi_collective_ops;
 	ep->tx_flags = info->tx_attr->op_flags;
 	ep->rx_flags = info->rx_attr->op_flags;
-	ep->order_raw = !!(info->tx_attr->msg_order & (FI_ORDER_RAS | FI_ORDER_WAS)) && (info->caps & FI_RMA);
+	ep->order_raw = !zipfi_param.relaxed && (info->tx_attr->msg_order & (FI_ORDER_RAS | FI_ORDER_WAS)) && (info->caps & FI_RMA);
 	ep->multi_recv = !!((info->caps | info->rx_attr->caps) & FI_MULTI_RECV);
 	/* The format that we gave out has lost its top bit; that bit is ours. */
 	if (info->ep_attr->mem_tag_format < 1ULL << 16)
@@ -620,7 +620,7 @@ static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void 
 		ep->zbit = zipfi_tag_bit(info->ep_attr->mem_tag_format, &rest) << 1;
 	if (!ep->zbit)
 		ep->zbit = 1ULL << 63;
-	if (zipfi_ignore_is_broken(ep->domain))
+	if (ep->domain->fabric->hooked || zipfi_ignore_is_broken(ep->domain))
 		ep->zbit = 0;
 	pthread_spin_init(&ep->rec_lock, PTHREAD_PROCESS_PRIVATE);
 	pthread_mutex_init(&ep->lock, NULL);
@@ -651,7 +651,7 @@ int zipfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 		return -FI_ENOMEM;
 	ep->domain = domain;
 	ep->beacon_fd = -1;
-	ep->info = zipfi_core_info(info, domain->fabric->core_name);
+	ep->info = zipfi_core_info(info, domain->fabric);
 	if (!ep->info) {
 		free(ep);
 		return -FI_ENOMEM;

@@ -102,9 +102,12 @@ static struct fi_ops_eq zipfi_eq_ops = {
 int zipfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq **eq_p, void *context)
 {
 	struct zipfi_fabric *fabric = zipfi_of(fid, zipfi_fabric, fid);
-	struct zipfi_eq *eq = calloc(1, sizeof(*eq));
+	struct zipfi_eq *eq;
 	int ret;
 
+	if (fabric->hooked)
+		return fi_eq_open(fabric->core, attr, eq_p, context);
+	eq = calloc(1, sizeof(*eq));
 	if (!eq)
 		return -FI_ENOMEM;
 	ret = fi_eq_open(fabric->core, attr, &eq->core, context);
@@ -118,4 +121,9 @@ int zipfi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq
 	eq->fid.ops = &zipfi_eq_ops;
 	*eq_p = &eq->fid;
 	return 0;
+}
+
+struct fid *zipfi_eq_core(const struct zipfi_fabric *fabric, struct fid *eq)
+{
+	return fabric->hooked ? eq : &zipfi_of(eq, zipfi_eq, fid.fid)->core->fid;
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fabric: opens the core's by name, and answers fi_trywait for objects of ours. */
+/* Fabric: opens the core's by name, or wraps one that is open (FI_HOOK=zip), and answers fi_trywait for objects of ours. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "zipfi.h"
+#include "zipfi_hook.h"
+
+/* Calls of our own to fi_fabric that are under way in this thread: what they open is not to be hooked. */
+static __thread int zipfi_fabric_depth;
 
 static int zipfi_fabric_close(struct fid *fid)
 {
@@ -18,21 +22,19 @@ static int zipfi_fabric_close(struct fid *fid)
 	return 0;
 }
 
-static int zipfi_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep, void *context)
+/* Connected endpoints belong to the core alone. Under the hook the core below one of libfabric's utility providers comes by here. */
+static int zipfi_passive_ep(struct fid_fabric *fid, struct fi_info *info, struct fid_pep **pep, void *context)
 {
-	(void)fabric;
-	(void)info;
-	(void)pep;
-	(void)context;
-	return -FI_ENOSYS; /* connected endpoints belong to the core alone */
+	struct zipfi_fabric *fabric = zipfi_of(fid, zipfi_fabric, fid);
+
+	return fabric->hooked ? fi_passive_ep(fabric->core, info, pep, context) : -FI_ENOSYS;
 }
 
-static int zipfi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **waitset)
+static int zipfi_wait_set_open(struct fid_fabric *fid, struct fi_wait_attr *attr, struct fid_wait **waitset)
 {
-	(void)fabric;
-	(void)attr;
-	(void)waitset;
-	return -FI_ENOSYS;
+	struct zipfi_fabric *fabric = zipfi_of(fid, zipfi_fabric, fid);
+
+	return fabric->hooked ? fi_wait_open(fabric->core, attr, waitset) : -FI_ENOSYS;
 }
 
 static int zipfi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
@@ -79,6 +81,15 @@ static struct fi_ops_fabric zipfi_fabric_ops = {
 	.trywait = zipfi_trywait,
 };
 
+static void zipfi_fabric_init(struct zipfi_fabric *fabric, uint32_t api_version, void *context)
+{
+	fabric->fid.fid.fclass = FI_CLASS_FABRIC;
+	fabric->fid.fid.context = context;
+	fabric->fid.fid.ops = &zipfi_fabric_fi_ops;
+	fabric->fid.ops = &zipfi_fabric_ops;
+	fabric->fid.api_version = api_version;
+}
+
 int zipfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_p, void *context)
 {
 	struct fi_fabric_attr core_attr = *attr;
@@ -104,18 +115,41 @@ int zipfi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric_p,
 		free(core_attr.prov_name);
 		core_attr.prov_name = shadow;
 	}
+	zipfi_fabric_depth++;
 	ret = fi_fabric(&core_attr, &fabric->core, context);
+	zipfi_fabric_depth--;
 	fabric->core_name = core_attr.prov_name;
 	if (ret) {
 		free(fabric->core_name);
 		free(fabric);
 		return ret;
 	}
-	fabric->fid.fid.fclass = FI_CLASS_FABRIC;
-	fabric->fid.fid.context = context;
-	fabric->fid.fid.ops = &zipfi_fabric_fi_ops;
-	fabric->fid.ops = &zipfi_fabric_ops;
-	fabric->fid.api_version = attr->api_version;
+	zipfi_fabric_init(fabric, attr->api_version, context);
+	*fabric_p = &fabric->fid;
+	return 0;
+}
+
+int zipfi_fabric_wrap(struct fid_fabric *core, const struct fi_provider *prov, struct fid_fabric **fabric_p)
+{
+	struct zipfi_fabric *fabric;
+	int ret;
+
+	if (zipfi_fabric_depth || core->fid.ops == &zipfi_fabric_fi_ops)
+		return -FI_ENOSYS;
+	ret = zipfi_param_read();
+	if (ret)
+		return ret;
+	fabric = calloc(1, sizeof(*fabric));
+	if (!fabric)
+		return -FI_ENOMEM;
+	fabric->core_name = strdup(prov ? prov->name : "");
+	if (!fabric->core_name) {
+		free(fabric);
+		return -FI_ENOMEM;
+	}
+	fabric->core = core;
+	fabric->hooked = true;
+	zipfi_fabric_init(fabric, core->api_version, core->fid.context);
 	*fabric_p = &fabric->fid;
 	return 0;
 }
@@ -127,6 +161,8 @@ static int zipfi_trywait_one(struct zipfi_fabric *fabric, struct fid *fid)
 	struct zipfi_cntr *cntr;
 	struct fid *core;
 
+	if (fabric->hooked && !zipfi_cq_is(fid) && !zipfi_cntr_is(fid)) /* the core's, opened through us */
+		return fi_trywait(fabric->core, &fid, 1);
 	switch (fid->fclass) {
 	case FI_CLASS_CQ:
 		cq = zipfi_of(fid, zipfi_cq, fid.fid);
@@ -137,7 +173,7 @@ static int zipfi_trywait_one(struct zipfi_fabric *fabric, struct fid *fid)
 		return zipfi_may_sleep(fabric, &cntr->wait, cntr->domain, &cntr->eps, &cntr->neps, &cntr->ep_lock, NULL, NULL,
 				       NULL);
 	case FI_CLASS_EQ:
-		core = &zipfi_of(fid, zipfi_eq, fid.fid)->core->fid;
+		core = zipfi_eq_core(fabric, fid);
 		return fi_trywait(fabric->core, &core, 1);
 	default:
 		return -FI_EINVAL;

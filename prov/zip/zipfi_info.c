@@ -439,14 +439,16 @@ char *zipfi_resolve_core(const char *name, const char *fabric_name, uint32_t api
 	return full;
 }
 
-struct fi_info *zipfi_core_info(const struct fi_info *info, const char *core_name)
+struct fi_info *zipfi_core_info(const struct fi_info *info, const struct zipfi_fabric *fabric)
 {
 	struct fi_info *core = fi_dupinfo(info);
 
 	if (!core)
 		return NULL;
-	free(core->fabric_attr->prov_name);
-	core->fabric_attr->prov_name = strdup(core_name);
+	if (!fabric->hooked) {
+		free(core->fabric_attr->prov_name);
+		core->fabric_attr->prov_name = strdup(fabric->core_name);
+	}
 	core->fabric_attr->fabric = NULL;
 	core->domain_attr->domain = NULL;
 	core->mode |= FI_CONTEXT | FI_CONTEXT2;

@@ -26,6 +26,9 @@ void zipfi_param_define(void)
 			"Decode every chunk and compare before it is sent (default: no)");
 	fi_param_define(&zipfi_settings, "stats", FI_PARAM_BOOL,
 			"Print an endpoint's counters to stderr when it closes (default: no)");
+	fi_param_define(&zipfi_settings, "relaxed_order", FI_PARAM_BOOL,
+			"Compress although an endpoint with RMA has an order (reads or writes after sends) that a transfer breaks; for "
+			"FI_HOOK=zip, where the core offers orders that nobody has asked for (default: no)");
 	fi_param_define(&zipfi_settings, "policy", FI_PARAM_STRING,
 			"When to compress: auto (where it is measured to be faster), ratio (whenever the data shrinks), always (for "
 			"tests) (default: auto)");
@@ -121,6 +124,7 @@ int zipfi_param_read(void)
 	bad |= zipfi_param_bool("host", &zipfi_param.host);
 	bad |= zipfi_param_bool("verify", &zipfi_param.verify);
 	bad |= zipfi_param_bool("stats", &zipfi_param.stats);
+	bad |= zipfi_param_bool("relaxed_order", &zipfi_param.relaxed);
 	bad |= zipfi_param_policy();
 	return bad ? -FI_EINVAL : 0;
 }

@@ -148,6 +148,9 @@ static ssize_t zipfi_recv_any(struct zipfi_ep *ep, struct zipfi_in *in)
 		return -FI_EOPNOTSUPP; /* not among the capabilities of this endpoint */
 	if ((in->flags & FI_CLAIM) && !(in->flags & FI_PEEK))
 		return zipfi_recv_claimed(ep, in);
+	/* ofi_rxm before 1.18 does not say how long a message was that it has thrown away: without a tag bit nothing tells a placeholder. */
+	if ((in->flags & FI_PEEK) && (in->flags & FI_DISCARD) && ep->domain->fabric->hooked && FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)))
+		return -FI_EOPNOTSUPP;
 	rec = zipfi_rec_get(ep);
 	if (!rec)
 		return -FI_EAGAIN;
@@ -307,6 +310,9 @@ static bool zipfi_gather_placeholder(const struct zipfi_rec *rec, const struct f
 	size_t i, n, at = 0;
 
 	if (rec->ep->zbit && (entry->flags & FI_TAGGED) && !(entry->tag & rec->ep->zbit))
+		return false;
+	/* No peer sends untagged ones to an endpoint that does not welcome them: a message that looks like one is the application's. */
+	if (rec->ep->multi_recv && (rec->op_flags & FI_MSG))
 		return false;
 	if (rec->bounced) {
 		memcpy(head, rec->bounce, ZIPC_PLACEHOLDER_BYTES);
