@@ -252,6 +252,9 @@ static void zipc_control_dispatch(struct zipc_engine *engine, struct zipc_peer *
 		struct zipc_credit_v1 credit;
 		struct zipc_fin_v1 fin;
 		struct zipc_abort_v1 abort;
+		struct zipc_write_v1 write;
+		struct zipc_read_v1 read;
+		struct zipc_reply_v1 reply;
 	} copy;
 
 	switch (type) {
@@ -271,6 +274,18 @@ static void zipc_control_dispatch(struct zipc_engine *engine, struct zipc_peer *
 		memcpy(&copy.abort, msg, sizeof(copy.abort));
 		zipc_recv_abort(engine, peer, &copy.abort);
 		break;
+	case ZIPC_CTL_WRITE:
+		memcpy(&copy.write, msg, sizeof(copy.write));
+		zipc_rma_write(engine, peer, &copy.write);
+		break;
+	case ZIPC_CTL_READ:
+		memcpy(&copy.read, msg, sizeof(copy.read));
+		zipc_rma_read(engine, peer, &copy.read);
+		break;
+	case ZIPC_CTL_REPLY:
+		memcpy(&copy.reply, msg, sizeof(copy.reply));
+		zipc_rma_reply(engine, peer, &copy.reply);
+		break;
 	default:
 		break;
 	}
@@ -286,6 +301,9 @@ static size_t zipc_control_size(unsigned type)
 	case ZIPC_CTL_FIN: return sizeof(struct zipc_fin_v1);
 	case ZIPC_CTL_ABORT: return sizeof(struct zipc_abort_v1);
 	case ZIPC_CTL_PING: return sizeof(struct zipc_control_v1);
+	case ZIPC_CTL_WRITE: return sizeof(struct zipc_write_v1);
+	case ZIPC_CTL_READ: return sizeof(struct zipc_read_v1);
+	case ZIPC_CTL_REPLY: return sizeof(struct zipc_reply_v1);
 	default: return 0;
 	}
 }

@@ -78,6 +78,21 @@ struct zipc_engine_cb {
 	void (*send_done)(void *ctx, void *cookie, int status);
 	/* The receive is complete: `kept` bytes of a message of `nbytes` are in the buffer. ZIPC_ERR_TRUNC: not all. */
 	void (*recv_done)(void *ctx, void *cookie, int status, size_t kept, size_t nbytes);
+	/*
+	 * A peer wants to write (write != 0) or read these pieces of registered memory. They are the peer's word: the engine has seen
+	 * that there are 1 to ZIPC_RMA_SEGS, and that neither addr + len of one nor the sum of all lengths overflows. The adapter
+	 * checks key, bounds and access of each in a table of its own, and names the memory in at most ZIPC_IOV_MAX pieces (*niov is
+	 * that at first, and at least 1 in the end) of the same length together. Returns 0, or ZIPC_ERR_KEY, ZIPC_ERR_ACCES,
+	 * ZIPC_ERR_INVAL or ZIPC_ERR_NOMEM: nothing is touched then, and the peer is told. The memory stays registered until *target
+	 * is handed to rma_done. Both are NULL: the peer is told that there is no such thing here.
+	 */
+	int (*rma_open)(void *ctx, struct zipc_peer *peer, int write, const struct zipc_rma_seg *segs, size_t nsegs,
+			struct iovec *iov, size_t *niov, void **target);
+	/*
+	 * It is over, with this result: once for each successful rma_open, except when the engine is closed before. `flags`
+	 * (zipc_rma_flags) and `data`: of a write. The peer is told after this.
+	 */
+	void (*rma_done)(void *ctx, void *target, int status, uint64_t data, unsigned flags, size_t nbytes);
 	void (*log)(void *ctx, enum zipc_log_level level, const char *text);
 };
 
@@ -227,6 +242,36 @@ int zipc_recv_discard(struct zipc_engine *engine, const void *placeholder);
 struct zipc_recv *zipc_recv_peek(struct zipc_engine *engine, struct zipc_peer *peer, uint64_t tag, int claim, size_t *nbytes);
 /* The core has thrown the placeholder of this transfer away: it ends without data. */
 void zipc_recv_drop(struct zipc_recv *recv);
+
+/* ---- remote memory */
+
+/* 1 when writes to it and reads from it can be transfers. */
+int zipc_peer_rma(const struct zipc_peer *peer);
+/* Operations of ours with this peer that have not ended: sends, writes, reads. */
+unsigned zipc_peer_outstanding(const struct zipc_peer *peer);
+
+/*
+ * Writes the memory that iov names to the peer's memory that segs name; both have the same length. Like zipc_send_begin: 0 and
+ * *send, or 1 + reason, or ZIPC_ERR_AGAIN; then zipc_send_commit or zipc_send_drop. send_done comes when the data is in place
+ * at the target, or with the reason why it is not (ZIPC_ERR_KEY, ZIPC_ERR_ACCES, ZIPC_ERR_INVAL: the target refused). `flags`:
+ * zipc_rma_flags; `data` counts with ZIPC_RMA_DATA.
+ */
+int zipc_write_begin(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
+		     const struct zipc_rma_seg *segs, size_t nsegs, uint64_t data, unsigned flags, void *cookie,
+		     struct zipc_send **send);
+/*
+ * Reads the peer's memory that segs name into that of iov, which is as long. As above, then zipc_read_commit or zipc_read_drop;
+ * recv_done tells the end (it may come from inside of commit). `flags`: none yet.
+ */
+int zipc_read_begin(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
+		    const struct zipc_rma_seg *segs, size_t nsegs, unsigned flags, void *cookie, struct zipc_recv **recv);
+void zipc_read_commit(struct zipc_recv *recv);
+void zipc_read_drop(struct zipc_recv *recv);
+/*
+ * Peers' transfers into or out of what rma_open called `target` end now, with this status; rma_done comes from inside. Returns
+ * 1 while there are such that could not be ended yet: to be called again after some progress.
+ */
+int zipc_rma_revoke(struct zipc_engine *engine, const void *target, int status);
 
 /* The host's device table; `dev` is a struct zipc_host_dev from zipc_host_open. */
 extern const struct zipc_device_ops zipc_host_ops;

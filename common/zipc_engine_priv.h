@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the engine: shared by zipc_engine.c, zipc_peer.c, zipc_send.c, zipc_recv.c and zipc_stage.c only. */
+/* Inside of the engine: shared by zipc_engine.c, zipc_peer.c, zipc_send.c, zipc_recv.c, zipc_rma.c and zipc_stage.c only. */
 #ifndef ZIPC_ENGINE_PRIV_H
 #define ZIPC_ENGINE_PRIV_H
 
@@ -8,6 +8,7 @@
 
 #define ZIPC_MIN_CHUNK 8192u
 #define ZIPC_SENDS_PER_PEER 4096u   /* outstanding transfers to one peer */
+#define ZIPC_READS_PER_PEER 1024u   /* outstanding reads of one peer */
 #define ZIPC_RECVS_PER_PEER 16384u  /* a peer with more than this breaks the protocol (it frees its record first) */
 #define ZIPC_PEERS_MAX (1u << 20)
 #define ZIPC_RECV_WINDOW 8u         /* chunks of one transfer that are granted and have not arrived */
@@ -94,13 +95,16 @@ struct zipc_peer {
 	uint32_t flags, dtypes, codecs, max_chunk;
 	uint32_t nsends;       /* outbound transfers */
 	uint32_t nrecvs;       /* inbound ones, unmatched and done-but-not-announced included */
+	uint32_t nreplies;     /* of the outbound ones: what the peer reads */
+	uint32_t nreads;       /* of the inbound ones: what we read */
 	uint32_t send_slots, recv_slots; /* staging that its transfers hold */
 	struct zipc_list sends, recvs; /* recvs: in order of arrival */
+	struct zipc_list reads;      /* recvs that wait for their reply */
 	struct zipc_list want;       /* matched recvs with chunks to be granted, oldest match first */
 	struct zipc_list want_link;  /* engine->recv_want while it has such */
 	struct zipc_ctl hello, ping, abort;
 	uint64_t heard_ms, checked_ms, ping_ms; /* ping_ms: when the last ping was queued */
-	struct zipc_rates rates[ZIPC_SIZE_CLASSES];
+	struct zipc_rates rates[ZIPC_SIZE_CLASSES], read_rates[ZIPC_SIZE_CLASSES];
 	unsigned blocked;      /* number of the flush pass in which it refused a message */
 	uint16_t main_len, comp_len;
 	uint8_t main_addr[ZIPC_ADDR_MAX], comp_addr[ZIPC_ADDR_MAX];
@@ -110,6 +114,12 @@ struct zipc_peer {
 };
 
 enum zipc_send_state { ZIPC_SEND_FREE, ZIPC_SEND_BEGUN, ZIPC_SEND_OPEN, ZIPC_SEND_REPORTED };
+
+/* Kinds of outbound transfers, in `flags` beside zipc_send_flags. */
+enum zipc_send_kind {
+	ZIPC_SEND_WRITE = 1 << 16,
+	ZIPC_SEND_REPLY = 1 << 17, /* the peer reads: `cookie` is the adapter's target */
+};
 
 struct zipc_send {
 	struct zipc_list link;  /* peer->sends, or the engine's free list */
@@ -136,8 +146,19 @@ struct zipc_send {
 	int status;
 	void *cookie;
 	struct zipc_ctl ctl;
-	struct zipc_rts_v1 msg;
+	union {
+		struct zipc_rts_v1 rts;
+		struct zipc_write_v1 write;
+		struct zipc_reply_v1 reply;
+	} msg;
 	uint8_t copy[64];
+};
+
+/* Where an inbound transfer comes from. */
+enum zipc_recv_kind {
+	ZIPC_RECV_MESSAGE, /* a placeholder and a receive */
+	ZIPC_RECV_WRITE,   /* the peer writes: `cookie` is the adapter's target */
+	ZIPC_RECV_READ,    /* we read */
 };
 
 struct zipc_recv {
@@ -148,7 +169,17 @@ struct zipc_recv {
 	struct zipc_engine *engine;
 	struct zipc_peer *peer;
 	uint32_t id, sender_xfer, flags;
+	enum zipc_recv_kind kind;
 	uint8_t rts_seen, matched, claimed, done, fin_sent, discard, aborted;
+	uint8_t hashed;         /* it has a number of the sender's */
+	uint8_t begun;          /* a read that its owner has not committed */
+	uint32_t rma_flags;
+	uint64_t data;
+	struct zipc_list read;  /* peer->reads */
+	struct zipc_list last;  /* the last chunk, which waits until all others are decoded (ZIPC_RMA_POLL) */
+	enum zipc_mode mode;    /* of a read, with when its reply came */
+	uint64_t start_ns;
+	unsigned start_sharing;
 	struct iovec iov[ZIPC_IOV_MAX];
 	uint32_t niov, chunk;
 	uint64_t nbytes, tag, keep; /* keep: bytes that fit the buffers */
@@ -160,6 +191,7 @@ struct zipc_recv {
 	union {
 		struct zipc_credit_v1 credit;
 		struct zipc_fin_v1 fin;
+		struct zipc_read_v1 read;
 	} msg;
 };
 
@@ -209,11 +241,12 @@ void zipc_ctl_header(const struct zipc_engine *engine, struct zipc_control_v1 *h
 
 uint64_t zipc_now_ns(void);
 unsigned zipc_size_class(uint64_t nbytes);
-enum zipc_mode zipc_policy_choose(struct zipc_peer *peer, uint64_t nbytes);
+/* `rates`: those of all size classes of a peer, for messages and writes or for reads. */
+enum zipc_mode zipc_policy_choose(struct zipc_rates *rates, uint64_t nbytes);
 /* A transfer took `ns`, and on average `sharing` were under way. */
-void zipc_policy_done(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mode, uint64_t ns, unsigned sharing);
+void zipc_policy_done(struct zipc_rates *rates, uint64_t nbytes, enum zipc_mode mode, uint64_t ns, unsigned sharing);
 /* It ended without telling anything. */
-void zipc_policy_lost(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mode);
+void zipc_policy_lost(struct zipc_rates *rates, uint64_t nbytes, enum zipc_mode mode);
 
 int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind);
 void zipc_pool_close(struct zipc_pool *pool);
@@ -248,6 +281,22 @@ void zipc_peer_abort(struct zipc_peer *peer, uint32_t sender_xfer, uint32_t scop
 void zipc_peer_watch(struct zipc_engine *engine);
 void zipc_peers_close(struct zipc_engine *engine);
 
+/* 0: a transfer; 1 + reason: raw. Says how to encode; *mode is to be given back to the policy. */
+int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov, size_t nbytes,
+		     unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode);
+/* 1 if the data is worth a transfer; says which dtype it is. */
+int zipc_send_worth(struct zipc_engine *engine, const struct iovec *iov, size_t niov, enum zipc_dtype *dtype);
+/* 1 if the peer has said that it can decode the frames that this dtype gives. */
+int zipc_peer_decodes(const struct zipc_engine *engine, const struct zipc_peer *peer, enum zipc_dtype dtype);
+/* Makes a transfer of state BEGUN in chunks of at most max_chunk. ZIPC_ERR_AGAIN, or ZIPC_ERR_SIZE for too many chunks. */
+int zipc_send_new(struct zipc_peer *peer, const struct iovec *iov, size_t niov, size_t nbytes, unsigned flags,
+		  size_t max_chunk, struct zipc_send **send);
+/* Queues the first message about it. */
+void zipc_send_announce(struct zipc_send *send, size_t len);
+/* One transfer fails at this end: the receiver, which may know of it already, is told. */
+void zipc_send_break(struct zipc_send *send, int status);
+/* Reports what there is to report, and frees what nobody needs any more. */
+void zipc_send_settle(struct zipc_send *send);
 void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_credit_v1 *msg);
 void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_fin_v1 *msg);
 void zipc_send_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int status);
@@ -257,6 +306,31 @@ void zipc_sends_close(struct zipc_engine *engine);
 /* Cancel what is not complete; see zipc_engine_leave. */
 void zipc_sends_leave(struct zipc_peer *peer);
 void zipc_recvs_leave(struct zipc_peer *peer);
+
+struct zipc_recv *zipc_recv_lookup(struct zipc_engine *engine, uint64_t epoch, uint32_t sender_xfer);
+/* A record without a number of the sender's, and the number. NULL: no room. */
+struct zipc_recv *zipc_recv_new(struct zipc_engine *engine, struct zipc_peer *peer);
+void zipc_recv_number(struct zipc_recv *recv, uint32_t sender_xfer);
+/* Chunks are to be granted from now on: the buffers are set, and `keep` is not 0. */
+void zipc_recv_start(struct zipc_recv *recv);
+/* Queues what the sender is to know. */
+void zipc_recv_announce(struct zipc_recv *recv);
+void zipc_recv_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status);
+/* Reports to the application. What the network still holds drains by itself. */
+void zipc_recv_finish(struct zipc_recv *recv, int status);
+/* Nothing more comes: chunks that wait for decoding are dropped, and posted receives taken back. */
+void zipc_recv_cancel(struct zipc_recv *recv);
+size_t zipc_iov_total(const struct iovec *iov, size_t niov);
+/* 1 if transfers of this length in chunks of this size can be received. */
+int zipc_recv_possible(const struct zipc_engine *engine, uint64_t nbytes, uint32_t chunk);
+
+void zipc_rma_write(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_write_v1 *msg);
+void zipc_rma_read(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_read_v1 *msg);
+void zipc_rma_reply(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_reply_v1 *msg);
+/* A read is done: the policy is told. */
+void zipc_read_over(struct zipc_recv *recv);
+/* Decodes the last chunk of a write that the target may poll for. */
+int zipc_rma_decode_last(struct zipc_recv *recv, size_t offset, size_t nbytes, const void *frame, size_t frame_bytes);
 
 void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_rts_v1 *msg);
 void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_abort_v1 *msg);

@@ -24,7 +24,9 @@
 	X(ZIPC_ERR_PROTO, -18, "control message out of order")     \
 	X(ZIPC_ERR_NET, -19, "network error")                      \
 	X(ZIPC_ERR_NOMEM, -20, "out of memory")                    \
-	X(ZIPC_ERR_CANCELED, -21, "canceled")
+	X(ZIPC_ERR_CANCELED, -21, "canceled")                      \
+	X(ZIPC_ERR_KEY, -22, "no memory registered under this key") \
+	X(ZIPC_ERR_ACCES, -23, "memory registered without this access")
 
 enum zipc_error {
 	ZIPC_OK = 0,

@@ -63,6 +63,7 @@ static struct zipc_peer *zipc_peer_create(struct zipc_engine *engine, const void
 	memcpy(peer->main_addr, main_addr, main_len);
 	zipc_list_init(&peer->sends);
 	zipc_list_init(&peer->recvs);
+	zipc_list_init(&peer->reads);
 	zipc_list_init(&peer->want);
 	zipc_list_init(&peer->want_link);
 	zipc_list_append(&engine->peers, &peer->link);
@@ -118,7 +119,7 @@ static void zipc_peer_say_hello(struct zipc_peer *peer)
 	hello.echo = peer->epoch;
 	hello.host = engine->host;
 	hello.pid = (uint32_t)getpid();
-	hello.flags = engine->attr.untagged ? ZIPC_HELLO_UNTAGGED : 0;
+	hello.flags = (engine->attr.untagged ? ZIPC_HELLO_UNTAGGED : 0) | (engine->cb->rma_open ? ZIPC_HELLO_RMA : 0);
 	hello.dtypes = (1u << ZIPC_DTYPE_COUNT) - 1;
 	hello.codecs = (1u << ZIPC_CODEC_COUNT) - 1;
 	hello.max_chunk = (uint32_t)engine->attr.chunk;

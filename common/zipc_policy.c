@@ -47,9 +47,9 @@ static enum zipc_mode zipc_policy_best(const struct zipc_rates *rates)
 	return zipc_zip_wins(rates) ? ZIPC_MODE_ZIP : ZIPC_MODE_RAW;
 }
 
-enum zipc_mode zipc_policy_choose(struct zipc_peer *peer, uint64_t nbytes)
+enum zipc_mode zipc_policy_choose(struct zipc_rates *classes, uint64_t nbytes)
 {
-	struct zipc_rates *rates = &peer->rates[zipc_size_class(nbytes)];
+	struct zipc_rates *rates = &classes[zipc_size_class(nbytes)];
 	enum zipc_mode mode;
 
 	if (rates->known[ZIPC_MODE_ZIP] && rates->known[ZIPC_MODE_PROBE] && ++rates->since >= rates->recheck) {
@@ -68,9 +68,9 @@ enum zipc_mode zipc_policy_choose(struct zipc_peer *peer, uint64_t nbytes)
 	return zipc_policy_best(rates);
 }
 
-void zipc_policy_done(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mode, uint64_t ns, unsigned sharing)
+void zipc_policy_done(struct zipc_rates *classes, uint64_t nbytes, enum zipc_mode mode, uint64_t ns, unsigned sharing)
 {
-	struct zipc_rates *rates = &peer->rates[zipc_size_class(nbytes)];
+	struct zipc_rates *rates = &classes[zipc_size_class(nbytes)];
 	double rate = (double)nbytes * (sharing ? sharing : 1) / (double)(ns ? ns : 1);
 	int before = zipc_zip_wins(rates);
 
@@ -81,7 +81,7 @@ void zipc_policy_done(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mo
 		rates->recheck = ZIPC_RECHECK_FIRST;
 }
 
-void zipc_policy_lost(struct zipc_peer *peer, uint64_t nbytes, enum zipc_mode mode)
+void zipc_policy_lost(struct zipc_rates *classes, uint64_t nbytes, enum zipc_mode mode)
 {
-	peer->rates[zipc_size_class(nbytes)].pending[mode] = 0;
+	classes[zipc_size_class(nbytes)].pending[mode] = 0;
 }

@@ -50,6 +50,9 @@ enum zipc_control_type {
 	ZIPC_CTL_FIN = 4,    /* receiver: the transfer is over */
 	ZIPC_CTL_ABORT = 5,  /* a transfer, or all between the two, ended without result */
 	ZIPC_CTL_PING = 6,   /* nothing; its delivery shows that the peer lives */
+	ZIPC_CTL_WRITE = 7,  /* sender: a transfer into registered memory of the receiver's */
+	ZIPC_CTL_READ = 8,   /* receiver: asks for a transfer out of registered memory of the sender's */
+	ZIPC_CTL_REPLY = 9,  /* sender: the transfer that was asked for, or why there is none */
 };
 
 #define ZIPC_CONTROL_MAGIC 0x505au /* "ZP" */
@@ -64,6 +67,7 @@ struct zipc_control_v1 {
 
 enum zipc_hello_flags {
 	ZIPC_HELLO_UNTAGGED = 1 << 0, /* untagged transfers are welcome (no multi-receive buffers here) */
+	ZIPC_HELLO_RMA = 1 << 1,      /* WRITE and READ are understood */
 };
 
 #define ZIPC_ADDR_MAX 256u
@@ -109,6 +113,54 @@ struct zipc_abort_v1 {
 	struct zipc_control_v1 hdr;
 	uint32_t sender_xfer; /* the transfer when scope is 1: one that the receiver of this message receives */
 	uint32_t scope;       /* 0: all transfers between the two, both ways */
+} __attribute__((packed));
+
+/* A piece of registered memory. What `addr` means, a virtual address or an offset, is a matter of the adapters at both ends. */
+struct zipc_rma_seg {
+	uint64_t addr, len, key;
+} __attribute__((packed));
+
+#define ZIPC_RMA_SEGS 4
+
+enum zipc_rma_flags {
+	ZIPC_RMA_DATA = 1 << 0, /* `data` is delivered at the target */
+	ZIPC_RMA_POLL = 1 << 1, /* the target may poll its memory: the last 128 bytes are written last, behind a fence */
+};
+
+#define ZIPC_RMA_TAIL 128u
+
+struct zipc_write_v1 {
+	struct zipc_control_v1 hdr;
+	uint32_t sender_xfer;
+	uint32_t chunk;
+	uint64_t nbytes; /* of all segments */
+	uint64_t data;
+	uint32_t flags;  /* zipc_rma_flags */
+	uint32_t nsegs;
+	struct zipc_rma_seg segs[ZIPC_RMA_SEGS]; /* zero beyond nsegs */
+} __attribute__((packed));
+
+enum zipc_read_flags {
+	ZIPC_READ_PROBE = 1 << 0, /* raw frames: the reader measures what the link does without compression */
+};
+
+struct zipc_read_v1 {
+	struct zipc_control_v1 hdr;
+	uint32_t reader_xfer; /* the reader's number of the transfer; its chunks are tagged with it */
+	uint32_t max_chunk;
+	uint64_t nbytes;
+	uint32_t flags; /* zipc_read_flags */
+	uint32_t nsegs;
+	struct zipc_rma_seg segs[ZIPC_RMA_SEGS];
+} __attribute__((packed));
+
+struct zipc_reply_v1 {
+	struct zipc_control_v1 hdr;
+	uint32_t reader_xfer;
+	uint32_t sender_xfer; /* credits name it from now on; 0 and no more fields if the read is refused */
+	uint32_t chunk;
+	int32_t status;       /* zipc_error */
+	uint64_t nbytes;
 } __attribute__((packed));
 
 #define ZIPC_CONTROL_MAX ((uint32_t)(sizeof(struct zipc_hello_v1) + 2 * ZIPC_ADDR_MAX))

@@ -19,7 +19,7 @@ static struct zipc_recv **zipc_recv_bucket(struct zipc_engine *engine, uint64_t 
 	return &engine->by_xfer[(h >> 32) % ZIPC_HASH];
 }
 
-static struct zipc_recv *zipc_recv_lookup(struct zipc_engine *engine, uint64_t epoch, uint32_t sender_xfer)
+struct zipc_recv *zipc_recv_lookup(struct zipc_engine *engine, uint64_t epoch, uint32_t sender_xfer)
 {
 	struct zipc_recv *recv = *zipc_recv_bucket(engine, epoch, sender_xfer);
 
@@ -28,9 +28,8 @@ static struct zipc_recv *zipc_recv_lookup(struct zipc_engine *engine, uint64_t e
 	return recv;
 }
 
-static struct zipc_recv *zipc_recv_create(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t sender_xfer)
+struct zipc_recv *zipc_recv_new(struct zipc_engine *engine, struct zipc_peer *peer)
 {
-	struct zipc_recv **bucket = zipc_recv_bucket(engine, peer->epoch, sender_xfer);
 	struct zipc_recv *recv;
 
 	if (peer->nrecvs >= ZIPC_RECVS_PER_PEER)
@@ -40,15 +39,33 @@ static struct zipc_recv *zipc_recv_create(struct zipc_engine *engine, struct zip
 		return NULL;
 	recv->engine = engine;
 	recv->peer = peer;
-	recv->epoch = peer->epoch;
-	recv->sender_xfer = sender_xfer;
 	recv->id = engine->next_recv_id++;
 	zipc_list_init(&recv->want);
+	zipc_list_init(&recv->read);
+	zipc_list_init(&recv->last);
 	zipc_list_append(&peer->recvs, &recv->link);
 	peer->nrecvs++;
 	engine->active++;
+	return recv;
+}
+
+void zipc_recv_number(struct zipc_recv *recv, uint32_t sender_xfer)
+{
+	struct zipc_recv **bucket = zipc_recv_bucket(recv->engine, recv->peer->epoch, sender_xfer);
+
+	recv->epoch = recv->peer->epoch;
+	recv->sender_xfer = sender_xfer;
+	recv->hashed = 1;
 	recv->hash = *bucket;
 	*bucket = recv;
+}
+
+static struct zipc_recv *zipc_recv_create(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t sender_xfer)
+{
+	struct zipc_recv *recv = zipc_recv_new(engine, peer);
+
+	if (recv)
+		zipc_recv_number(recv, sender_xfer);
 	return recv;
 }
 
@@ -60,10 +77,11 @@ static void zipc_recv_unwant(struct zipc_recv *recv)
 		zipc_list_remove(&recv->peer->want_link);
 }
 
-static void zipc_recv_want(struct zipc_recv *recv)
+void zipc_recv_start(struct zipc_recv *recv)
 {
 	struct zipc_peer *peer = recv->peer;
 
+	recv->nwant = (uint32_t)((recv->keep + recv->chunk - 1) / recv->chunk);
 	zipc_list_append(&peer->want, &recv->want);
 	if (zipc_list_empty(&peer->want_link))
 		zipc_list_append(&recv->engine->recv_want, &peer->want_link);
@@ -74,12 +92,15 @@ void zipc_recv_close(struct zipc_recv *recv)
 {
 	struct zipc_recv **link = zipc_recv_bucket(recv->engine, recv->epoch, recv->sender_xfer);
 
-	while (*link != recv)
+	while (recv->hashed && *link != recv)
 		link = &(*link)->hash;
-	*link = recv->hash;
+	if (recv->hashed)
+		*link = recv->hash;
+	zipc_list_remove(&recv->read);
 	zipc_recv_unwant(recv);
 	zipc_list_remove(&recv->link);
 	recv->peer->nrecvs--;
+	recv->peer->nreads -= recv->kind == ZIPC_RECV_READ;
 	recv->engine->active--;
 	free(recv);
 }
@@ -91,9 +112,7 @@ static void zipc_recv_settle(struct zipc_recv *recv)
 		zipc_recv_close(recv);
 }
 
-static void zipc_recv_announce(struct zipc_recv *recv);
-
-static void zipc_recv_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status)
+void zipc_recv_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status)
 {
 	struct zipc_recv *recv = zipc_container(ctl, struct zipc_recv, ctl);
 
@@ -105,11 +124,11 @@ static void zipc_recv_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl,
 }
 
 /* Says to the sender what it does not know yet: one message at a time, the latest state in it. */
-static void zipc_recv_announce(struct zipc_recv *recv)
+void zipc_recv_announce(struct zipc_recv *recv)
 {
 	struct zipc_engine *engine = recv->engine;
 
-	if (recv->ctl.busy)
+	if (recv->ctl.busy || !zipc_list_empty(&recv->read)) /* a read that is still to be answered has nobody to speak to */
 		return;
 	if (recv->done && !recv->in_flight && !recv->fin_sent) {
 		struct zipc_fin_v1 *fin = &recv->msg.fin;
@@ -134,10 +153,25 @@ static void zipc_recv_announce(struct zipc_recv *recv)
 	}
 }
 
-/* Reports to the application. What the network still holds drains by itself. */
-static void zipc_recv_finish(struct zipc_recv *recv, int status)
+/* Tells whoever waits for it. */
+static void zipc_recv_report(struct zipc_recv *recv)
 {
 	struct zipc_engine *engine = recv->engine;
+
+	if (recv->kind == ZIPC_RECV_READ)
+		zipc_read_over(recv);
+	if (recv->discard)
+		return;
+	if (recv->kind == ZIPC_RECV_WRITE)
+		engine->cb->rma_done(engine->ctx, recv->cookie, recv->status, recv->data, recv->rma_flags, recv->nbytes);
+	else
+		engine->cb->recv_done(engine->ctx, recv->cookie, recv->status, recv->keep, recv->nbytes);
+}
+
+void zipc_recv_finish(struct zipc_recv *recv, int status)
+{
+	struct zipc_engine *engine = recv->engine;
+	struct zipc_list *last;
 
 	if (recv->done)
 		return;
@@ -146,8 +180,9 @@ static void zipc_recv_finish(struct zipc_recv *recv, int status)
 	zipc_recv_unwant(recv);
 	if (status && status != ZIPC_ERR_TRUNC)
 		engine->stats.errors++;
-	if (!recv->discard)
-		engine->cb->recv_done(engine->ctx, recv->cookie, status, recv->keep, recv->nbytes);
+	if ((last = zipc_list_pop(&recv->last))) /* to be dropped */
+		zipc_list_append(&engine->decode_queue, last);
+	zipc_recv_report(recv);
 	zipc_recv_announce(recv);
 }
 
@@ -175,6 +210,12 @@ int zipc_is_placeholder(struct zipc_engine *engine, const void *msg, size_t len)
 	return zipc_peer_by_epoch(engine, ph.sender) || zipc_peer_retired(engine, ph.sender);
 }
 
+int zipc_recv_possible(const struct zipc_engine *engine, uint64_t nbytes, uint32_t chunk)
+{
+	return chunk >= ZIPC_MIN_CHUNK && chunk <= engine->attr.chunk && nbytes && nbytes <= SIZE_MAX / 2 &&
+	       (nbytes - 1) / chunk < UINT32_MAX;
+}
+
 /* Returns the name of the first field that cannot be, or NULL. */
 static const char *zipc_placeholder_fault(const struct zipc_engine *engine, const struct zipc_placeholder_v1 *ph)
 {
@@ -187,14 +228,10 @@ static const char *zipc_placeholder_fault(const struct zipc_engine *engine, cons
 	for (i = 0; i < sizeof(ph->zero); i++)
 		if (ph->zero[i])
 			return "zero";
-	if (ph->chunk < ZIPC_MIN_CHUNK || ph->chunk > engine->attr.chunk)
-		return "chunk";
-	if (!ph->nbytes || ph->nbytes > SIZE_MAX / 2 || (ph->nbytes - 1) / ph->chunk >= UINT32_MAX)
-		return "nbytes";
-	return NULL;
+	return zipc_recv_possible(engine, ph->nbytes, ph->chunk) ? NULL : "chunk or nbytes";
 }
 
-static size_t zipc_iov_total(const struct iovec *iov, size_t niov)
+size_t zipc_iov_total(const struct iovec *iov, size_t niov)
 {
 	size_t i, total = 0;
 
@@ -276,18 +313,17 @@ int zipc_recv_match(struct zipc_engine *engine, const void *placeholder, const s
 	memcpy(recv->iov, iov, niov * sizeof(*iov));
 	recv->niov = (uint32_t)niov;
 	recv->keep = recv->nbytes < total ? recv->nbytes : total;
-	recv->nwant = (uint32_t)((recv->keep + recv->chunk - 1) / recv->chunk);
 	recv->cookie = cookie;
 	if (recv->peer->state == ZIPC_PEER_LOST)
 		zipc_recv_lost(recv, ZIPC_ERR_PEER);
 	else if (recv->aborted)
 		zipc_recv_fail(recv, ZIPC_ERR_PEER);
-	else if (recv->nwant && !zipc_pool_usable(&engine->recv_pool))
+	else if (recv->keep && !zipc_pool_usable(&engine->recv_pool))
 		zipc_recv_fail(recv, ZIPC_ERR_NOMEM);
-	else if (!recv->nwant)
+	else if (!recv->keep)
 		zipc_recv_complete(recv);
 	else
-		zipc_recv_want(recv);
+		zipc_recv_start(recv);
 	return 0;
 }
 
@@ -476,11 +512,13 @@ void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int
 		return;
 	}
 	slot->bytes = bytes;
-	zipc_list_append(&engine->decode_queue, &slot->link);
+	if ((recv->rma_flags & ZIPC_RMA_POLL) && slot->chunk == recv->nwant - 1 && recv->decoded < slot->chunk)
+		zipc_list_append(&recv->last, &slot->link);
+	else
+		zipc_list_append(&engine->decode_queue, &slot->link);
 }
 
-/* Nothing more comes: chunks that wait for decoding are dropped, and posted receives taken back. */
-static void zipc_recv_cancel(struct zipc_recv *recv)
+void zipc_recv_cancel(struct zipc_recv *recv)
 {
 	struct zipc_engine *engine = recv->engine;
 	size_t i;
@@ -516,7 +554,10 @@ void zipc_recv_lost(struct zipc_recv *recv, int status)
 		recv->engine->ctl_pending--;
 	}
 	zipc_recv_cancel(recv);
+	if (recv->begun)
+		return; /* its owner drops or commits it */
 	/* Nobody is left to tell. */
+	zipc_list_remove(&recv->read);
 	recv->fin_sent = 1;
 	recv->rts_seen = 1;
 	if (!recv->matched) {
@@ -538,7 +579,7 @@ void zipc_recvs_leave(struct zipc_peer *peer)
 		struct zipc_recv *recv = zipc_container(entry, struct zipc_recv, link);
 
 		next = entry->next;
-		if (recv->done)
+		if (recv->done || recv->begun)
 			continue;
 		zipc_recv_cancel(recv);
 		if (recv->matched)
@@ -572,12 +613,39 @@ void zipc_recv_abort(struct zipc_engine *engine, struct zipc_peer *peer, const s
 		zipc_recv_fail(recv, ZIPC_ERR_PEER);
 }
 
+/* Decodes what a slot holds. */
+static int zipc_recv_decode(struct zipc_recv *recv, const struct zipc_slot *slot)
+{
+	struct zipc_engine *engine = recv->engine;
+	size_t offset = (size_t)slot->chunk * recv->chunk;
+	size_t n = recv->nbytes - offset < recv->chunk ? (size_t)(recv->nbytes - offset) : recv->chunk;
+	size_t keep = recv->keep - offset < n ? (size_t)(recv->keep - offset) : n;
+
+	engine->stats.recv_wire_bytes += slot->bytes;
+	if ((recv->rma_flags & ZIPC_RMA_POLL) && slot->chunk == recv->nwant - 1)
+		return zipc_rma_decode_last(recv, offset, n, slot->buf, slot->bytes);
+	return engine->dev_ops->decode(engine->dev, recv->iov, recv->niov, offset, n, keep, slot->buf, slot->bytes);
+}
+
+/* One chunk more is decoded. */
+static void zipc_recv_decoded(struct zipc_recv *recv)
+{
+	struct zipc_list *last;
+
+	if (++recv->decoded == recv->nwant) {
+		zipc_recv_complete(recv);
+		return;
+	}
+	if (recv->decoded == recv->nwant - 1 && (last = zipc_list_pop(&recv->last)))
+		zipc_list_append(&recv->engine->decode_queue, last);
+	zipc_recv_announce(recv);
+}
+
 int zipc_recv_step(struct zipc_engine *engine)
 {
 	struct zipc_list *entry = zipc_list_pop(&engine->decode_queue);
 	struct zipc_slot *slot;
 	struct zipc_recv *recv;
-	size_t offset, n, keep;
 	int ret = 0;
 
 	if (!entry)
@@ -585,20 +653,15 @@ int zipc_recv_step(struct zipc_engine *engine)
 	slot = zipc_container(entry, struct zipc_slot, link);
 	recv = slot->xfer;
 	recv->in_flight--;
-	if (!recv->done) {
-		offset = (size_t)slot->chunk * recv->chunk;
-		n = recv->nbytes - offset < recv->chunk ? (size_t)(recv->nbytes - offset) : recv->chunk;
-		keep = recv->keep - offset < n ? (size_t)(recv->keep - offset) : n;
-		ret = engine->dev_ops->decode(engine->dev, recv->iov, recv->niov, offset, n, keep, slot->buf, slot->bytes);
-		engine->stats.recv_wire_bytes += slot->bytes;
-	}
+	if (!recv->done)
+		ret = zipc_recv_decode(recv, slot);
 	zipc_pool_put(slot);
 	if (ret) {
 		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x: chunk %u is not a valid frame: %s", recv->sender_xfer, slot->chunk,
 			 zipc_strerror(ret));
 		zipc_recv_fail(recv, ret);
-	} else if (!recv->done && ++recv->decoded == recv->nwant) {
-		zipc_recv_complete(recv);
+	} else if (!recv->done) {
+		zipc_recv_decoded(recv);
 	} else {
 		zipc_recv_announce(recv);
 	}

@@ -12,7 +12,7 @@
 
 #include "zipc_engine_priv.h"
 
-#define ZIPC_SEND_INDEX_BITS 16
+#define ZIPC_SEND_INDEX_BITS 20
 #define ZIPC_SEND_INDEX_MASK ((1u << ZIPC_SEND_INDEX_BITS) - 1)
 #define ZIPC_SEND_SLAB 64u
 
@@ -80,11 +80,12 @@ static void zipc_send_release(struct zipc_send *send)
 	struct zipc_peer *peer = send->peer;
 
 	if (!send->measured)
-		zipc_policy_lost(peer, send->nbytes, send->mode);
+		zipc_policy_lost(peer->rates, send->nbytes, send->mode);
 	zipc_send_unstage(send);
 	zipc_list_remove(&send->ready);
 	zipc_list_remove(&send->link);
 	peer->nsends--;
+	peer->nreplies -= !!(send->flags & ZIPC_SEND_REPLY);
 	send->state = ZIPC_SEND_FREE;
 	send->engine->active--;
 	zipc_list_append(&send->engine->free_sends, &send->link);
@@ -99,11 +100,13 @@ static void zipc_send_report(struct zipc_send *send, int status)
 	send->state = ZIPC_SEND_REPORTED;
 	if (status)
 		engine->stats.errors++;
-	engine->cb->send_done(engine->ctx, send->cookie, status);
+	if (!(send->flags & ZIPC_SEND_REPLY))
+		engine->cb->send_done(engine->ctx, send->cookie, status);
+	else if (send->niov) /* else it was refused */
+		engine->cb->rma_done(engine->ctx, send->cookie, status, 0, 0, send->nbytes);
 }
 
-/* Reports what there is to report, and frees what nobody needs any more. */
-static void zipc_send_settle(struct zipc_send *send)
+void zipc_send_settle(struct zipc_send *send)
 {
 	int sent = send->next == send->nchunks && !send->in_flight;
 
@@ -129,8 +132,7 @@ static const struct iovec *zipc_iov_largest(const struct iovec *iov, size_t niov
 	return best;
 }
 
-/* 1 if the data is worth a transfer; says which dtype it is. */
-static int zipc_send_worth(struct zipc_engine *engine, const struct iovec *iov, size_t niov, enum zipc_dtype *dtype)
+int zipc_send_worth(struct zipc_engine *engine, const struct iovec *iov, size_t niov, enum zipc_dtype *dtype)
 {
 	const struct iovec *largest = zipc_iov_largest(iov, niov);
 	struct zipc_sample sample;
@@ -142,15 +144,13 @@ static int zipc_send_worth(struct zipc_engine *engine, const struct iovec *iov, 
 	return sample.dtype != ZIPC_DTYPE_RAW && ratio <= ZIPC_RATIO_WORTH;
 }
 
-/* 1 if the peer has said that it can decode the frames that this dtype gives. */
-static int zipc_peer_decodes(const struct zipc_engine *engine, const struct zipc_peer *peer, enum zipc_dtype dtype)
+int zipc_peer_decodes(const struct zipc_engine *engine, const struct zipc_peer *peer, enum zipc_dtype dtype)
 {
 	return dtype == ZIPC_DTYPE_RAW || ((peer->dtypes >> dtype & 1) && (peer->codecs >> engine->attr.codec & 1));
 }
 
-/* 0: a transfer; 1 + reason: raw. */
-static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
-			    size_t nbytes, unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode)
+int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov, size_t nbytes,
+		     unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode)
 {
 	enum zipc_raw_reason reason;
 
@@ -159,7 +159,9 @@ static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, 
 		return 1 + ZIPC_RAW_SMALL;
 	if (!zipc_peer_ready(peer))
 		reason = ZIPC_RAW_PEER;
-	else if (!(flags & ZIPC_SEND_TAGGED) && !(peer->flags & ZIPC_HELLO_UNTAGGED))
+	else if ((flags & ZIPC_SEND_WRITE) && !(peer->flags & ZIPC_HELLO_RMA))
+		reason = ZIPC_RAW_PEER;
+	else if (!(flags & (ZIPC_SEND_TAGGED | ZIPC_SEND_WRITE)) && !(peer->flags & ZIPC_HELLO_UNTAGGED))
 		reason = ZIPC_RAW_OFF;
 	else if (flags & ZIPC_SEND_FORCE)
 		return 0;
@@ -174,16 +176,16 @@ static int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, 
 		reason = ZIPC_RAW_PEER;
 	else if (engine->attr.policy != ZIPC_POLICY_AUTO)
 		return 0;
-	else if ((*mode = zipc_policy_choose(peer, nbytes)) == ZIPC_MODE_RAW)
+	else if ((*mode = zipc_policy_choose(peer->rates, nbytes)) == ZIPC_MODE_RAW)
 		reason = ZIPC_RAW_SLOW;
 	else
 		return 0;
 	return 1 + (int)reason;
 }
 
-static uint32_t zipc_chunk_for(const struct zipc_engine *engine, const struct zipc_peer *peer, size_t nbytes)
+static uint32_t zipc_chunk_for(const struct zipc_engine *engine, size_t max_chunk, size_t nbytes)
 {
-	size_t most = engine->attr.chunk < peer->max_chunk ? engine->attr.chunk : peer->max_chunk;
+	size_t most = engine->attr.chunk < max_chunk ? engine->attr.chunk : max_chunk;
 	/* Four chunks or more let coding and sending overlap; a chunk of less than 128 KiB costs more than it gains. */
 	size_t chunk = nbytes / 4 < 131072 ? 131072 : nbytes / 4;
 
@@ -203,7 +205,8 @@ static void zipc_send_fill(struct zipc_send *send, const struct iovec *iov, size
 		send->niov = 1;
 		return;
 	}
-	memcpy(send->iov, iov, niov * sizeof(*iov));
+	if (niov)
+		memcpy(send->iov, iov, niov * sizeof(*iov));
 	send->niov = (uint32_t)niov;
 }
 
@@ -223,6 +226,41 @@ static void zipc_placeholder_fill(const struct zipc_send *send, struct zipc_plac
 		ph->flags |= ZIPC_PH_DELIVERY;
 }
 
+int zipc_send_new(struct zipc_peer *peer, const struct iovec *iov, size_t niov, size_t nbytes, unsigned flags,
+		  size_t max_chunk, struct zipc_send **send_p)
+{
+	struct zipc_engine *engine = peer->engine;
+	uint32_t chunk = zipc_chunk_for(engine, max_chunk, nbytes);
+	struct zipc_send *send;
+
+	if ((nbytes - 1) / chunk >= UINT32_MAX)
+		return ZIPC_ERR_SIZE;
+	if (!(flags & ZIPC_SEND_REPLY) && peer->nsends - peer->nreplies >= ZIPC_SENDS_PER_PEER)
+		return ZIPC_ERR_AGAIN;
+	send = zipc_send_alloc(engine);
+	if (!send)
+		return ZIPC_ERR_AGAIN;
+	send->chunk = chunk;
+	send->nchunks = (uint32_t)((nbytes - 1) / chunk) + 1;
+	send->peer = peer;
+	send->state = ZIPC_SEND_BEGUN;
+	send->flags = flags;
+	send->nbytes = nbytes;
+	send->tag = 0;
+	send->credit = send->next = send->in_flight = 0;
+	send->over = send->measured = 0;
+	send->staged = NULL;
+	send->start_ns = 0;
+	send->status = 0;
+	zipc_send_fill(send, iov, niov, flags);
+	zipc_list_append(&peer->sends, &send->link);
+	peer->nsends++;
+	peer->nreplies += !!(flags & ZIPC_SEND_REPLY);
+	engine->active++;
+	*send_p = send;
+	return 0;
+}
+
 int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
 		    size_t nbytes, uint64_t tag, unsigned flags, void *cookie, struct zipc_send **send_p,
 		    struct zipc_placeholder_v1 *placeholder)
@@ -230,7 +268,6 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 	enum zipc_dtype dtype = ZIPC_DTYPE_RAW;
 	enum zipc_mode mode = ZIPC_MODE_ZIP;
 	struct zipc_send *send;
-	uint64_t nchunks;
 	int raw;
 
 	if (!nbytes || niov > ZIPC_IOV_MAX || ((flags & ZIPC_SEND_COPY) && nbytes > sizeof(send->copy)))
@@ -238,36 +275,15 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 	raw = zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &dtype, &mode);
 	if (raw)
 		return raw;
-	send = peer->nsends < ZIPC_SENDS_PER_PEER ? zipc_send_alloc(engine) : NULL;
-	if (!send) {
-		zipc_policy_lost(peer, nbytes, mode);
-		return ZIPC_ERR_AGAIN;
+	raw = zipc_send_new(peer, iov, niov, nbytes, flags, peer->max_chunk, &send);
+	if (raw) {
+		zipc_policy_lost(peer->rates, nbytes, mode);
+		return raw == ZIPC_ERR_AGAIN ? raw : 1 + ZIPC_RAW_SMALL;
 	}
-	send->chunk = zipc_chunk_for(engine, peer, nbytes);
-	nchunks = (nbytes - 1) / send->chunk + 1;
-	if (nchunks > UINT32_MAX) {
-		zipc_policy_lost(peer, nbytes, mode);
-		zipc_list_append(&engine->free_sends, &send->link);
-		return 1;
-	}
-	send->nchunks = (uint32_t)nchunks;
-	send->peer = peer;
-	send->state = ZIPC_SEND_BEGUN;
-	send->flags = flags;
 	send->dtype = mode == ZIPC_MODE_PROBE ? ZIPC_DTYPE_RAW : dtype;
 	send->mode = mode;
-	send->nbytes = nbytes;
 	send->tag = tag;
-	send->credit = send->next = send->in_flight = 0;
-	send->over = send->measured = 0;
-	send->staged = NULL;
-	send->start_ns = 0;
-	send->status = 0;
 	send->cookie = cookie;
-	zipc_send_fill(send, iov, niov, flags);
-	zipc_list_append(&peer->sends, &send->link);
-	peer->nsends++;
-	engine->active++;
 	zipc_placeholder_fill(send, placeholder);
 	*send_p = send;
 	return 0;
@@ -285,38 +301,57 @@ static void zipc_send_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl,
 	zipc_send_settle(zipc_container(ctl, struct zipc_send, ctl));
 }
 
-void zipc_send_commit(struct zipc_send *send)
+void zipc_send_announce(struct zipc_send *send, size_t len)
 {
 	struct zipc_engine *engine = send->engine;
-	struct zipc_rts_v1 *rts = &send->msg;
 
-	send->state = ZIPC_SEND_OPEN;
-	if (send->over && send->status) { /* failed before it was committed */
-		zipc_send_settle(send);
-		return;
-	}
-	if (!send->peer->nrecvs && send->peer->nsends == 1)
+	if (zipc_peer_active(send->peer) == 1)
 		send->peer->heard_ms = zipc_now_ms(); /* silence is counted from here */
-	engine->stats.sends++;
-	engine->stats.send_bytes += send->nbytes;
+	if (!send->over) { /* else it only says why there is none */
+		engine->stats.sends++;
+		engine->stats.send_bytes += send->nbytes;
+	}
+	zipc_ctl_send(engine, &send->ctl, send->peer, &send->msg, len, zipc_send_ctl_done);
+	zipc_send_settle(send);
+}
+
+static size_t zipc_send_fill_rts(struct zipc_send *send)
+{
+	struct zipc_rts_v1 *rts = &send->msg.rts;
+
 	memset(rts, 0, sizeof(*rts));
-	zipc_ctl_header(engine, &rts->hdr, ZIPC_CTL_RTS, sizeof(*rts));
+	zipc_ctl_header(send->engine, &rts->hdr, ZIPC_CTL_RTS, sizeof(*rts));
 	rts->sender_xfer = send->id;
 	rts->chunk = send->chunk;
 	rts->nbytes = send->nbytes;
 	rts->tag = send->tag;
 	rts->flags = (send->flags & ZIPC_SEND_TAGGED ? ZIPC_PH_TAGGED : 0) |
 		     (send->flags & ZIPC_SEND_DELIVERY ? ZIPC_PH_DELIVERY : 0);
-	zipc_ctl_send(engine, &send->ctl, send->peer, rts, sizeof(*rts), zipc_send_ctl_done);
-	zipc_send_settle(send);
+	return sizeof(*rts);
 }
 
-/* One transfer fails at this end: the receiver, which may know of it already, is told. */
-static void zipc_send_break(struct zipc_send *send, int status)
+void zipc_send_commit(struct zipc_send *send)
+{
+	send->state = ZIPC_SEND_OPEN;
+	if (send->over && send->status) /* failed before it was committed */
+		zipc_send_settle(send);
+	else
+		zipc_send_announce(send, send->flags & ZIPC_SEND_WRITE ? sizeof(send->msg.write) : zipc_send_fill_rts(send));
+}
+
+void zipc_send_break(struct zipc_send *send, int status)
 {
 	struct zipc_peer *peer = send->peer;
 	uint32_t id = send->id;
 
+	if ((send->flags & ZIPC_SEND_REPLY) && send->ctl.busy && !zipc_list_empty(&send->ctl.link)) {
+		/* The reader knows of nothing yet: it is refused. */
+		send->msg.reply.status = status;
+		send->over = 1;
+		send->status = status;
+		zipc_send_settle(send);
+		return;
+	}
 	zipc_send_fail(send, status);
 	if (peer->state != ZIPC_PEER_LOST)
 		zipc_peer_abort(peer, id, 1);
@@ -390,6 +425,19 @@ void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const 
 		zipc_list_append(&engine->send_ready, &send->ready);
 }
 
+/* What the receiver's last word means here. */
+static int zipc_fin_status(const struct zipc_send *send, int status)
+{
+	int rma = send->flags & (ZIPC_SEND_WRITE | ZIPC_SEND_REPLY);
+
+	/* The core reports a truncated message at the receiver only, and so does a transfer. */
+	if (status == ZIPC_ERR_TRUNC && !rma)
+		return 0;
+	if (status > 0 || status == ZIPC_ERR_AGAIN || (!status && rma && send->next < send->nchunks))
+		return ZIPC_ERR_PROTO;
+	return status;
+}
+
 void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_fin_v1 *msg)
 {
 	struct zipc_send *send = zipc_send_lookup(engine, peer, msg->sender_xfer);
@@ -399,11 +447,10 @@ void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const str
 		return;
 	}
 	send->over = 1;
-	/* The core reports a truncated message at the receiver only, and so does a transfer. */
-	send->status = msg->status == ZIPC_ERR_TRUNC ? 0 : msg->status;
-	if (!msg->status && send->start_ns) {
+	send->status = zipc_fin_status(send, msg->status);
+	if (!msg->status && send->start_ns && !send->measured) {
 		send->measured = 1;
-		zipc_policy_done(peer, send->nbytes, send->mode, zipc_now_ns() - send->start_ns,
+		zipc_policy_done(peer->rates, send->nbytes, send->mode, zipc_now_ns() - send->start_ns,
 				 (send->start_sharing + engine->active) / 2);
 	}
 	if (send->status)

@@ -20,12 +20,12 @@ struct world {
 /* One message: chosen, sent, told. */
 static enum zipc_mode one(struct world *w, uint64_t nbytes)
 {
-	enum zipc_mode mode = zipc_policy_choose(&w->peer, nbytes);
+	enum zipc_mode mode = zipc_policy_choose(w->peer.rates, nbytes);
 
 	assert_in_range(mode, ZIPC_MODE_ZIP, ZIPC_MODE_RAW);
 	w->count[mode]++;
 	if (mode != ZIPC_MODE_RAW)
-		zipc_policy_done(&w->peer, nbytes, mode, w->ns[mode], 1);
+		zipc_policy_done(w->peer.rates, nbytes, mode, w->ns[mode], 1);
 	return mode;
 }
 
@@ -94,14 +94,14 @@ static void test_policy_pending(void **state)
 	unsigned i;
 
 	(void)state;
-	assert_int_equal(zipc_policy_choose(&peer, BYTES), ZIPC_MODE_ZIP);
-	assert_int_equal(zipc_policy_choose(&peer, BYTES), ZIPC_MODE_PROBE);
+	assert_int_equal(zipc_policy_choose(peer.rates, BYTES), ZIPC_MODE_ZIP);
+	assert_int_equal(zipc_policy_choose(peer.rates, BYTES), ZIPC_MODE_PROBE);
 	for (i = 0; i < 100; i++)
-		assert_in_range(zipc_policy_choose(&peer, BYTES), ZIPC_MODE_ZIP, ZIPC_MODE_RAW);
-	zipc_policy_lost(&peer, BYTES, ZIPC_MODE_ZIP);
-	assert_int_equal(zipc_policy_choose(&peer, BYTES), ZIPC_MODE_ZIP);
-	zipc_policy_lost(&peer, BYTES, ZIPC_MODE_PROBE);
-	assert_int_equal(zipc_policy_choose(&peer, BYTES), ZIPC_MODE_PROBE);
+		assert_in_range(zipc_policy_choose(peer.rates, BYTES), ZIPC_MODE_ZIP, ZIPC_MODE_RAW);
+	zipc_policy_lost(peer.rates, BYTES, ZIPC_MODE_ZIP);
+	assert_int_equal(zipc_policy_choose(peer.rates, BYTES), ZIPC_MODE_ZIP);
+	zipc_policy_lost(peer.rates, BYTES, ZIPC_MODE_PROBE);
+	assert_int_equal(zipc_policy_choose(peer.rates, BYTES), ZIPC_MODE_PROBE);
 }
 
 /* Half of the transfers are lost, in every pattern of eight: the answer comes, and is right. */
@@ -114,14 +114,14 @@ static void test_policy_losses(void **state)
 		struct world w = {.ns = {300, 1000}};
 
 		for (i = 0; i < 2000; i++) {
-			enum zipc_mode mode = zipc_policy_choose(&w.peer, BYTES);
+			enum zipc_mode mode = zipc_policy_choose(w.peer.rates, BYTES);
 
 			if (mode == ZIPC_MODE_RAW)
 				continue;
 			if (pattern >> i % 8 & 1)
-				zipc_policy_lost(&w.peer, BYTES, mode);
+				zipc_policy_lost(w.peer.rates, BYTES, mode);
 			else
-				zipc_policy_done(&w.peer, BYTES, mode, w.ns[mode], 1);
+				zipc_policy_done(w.peer.rates, BYTES, mode, w.ns[mode], 1);
 		}
 		run(&w, 100, BYTES);
 		assert_true(w.count[ZIPC_MODE_ZIP] >= 98);
@@ -135,9 +135,9 @@ static void test_policy_odd_measurements(void **state)
 
 	(void)state;
 	run(&w, 200, BYTES);
-	zipc_policy_done(&w.peer, BYTES, ZIPC_MODE_ZIP, 0, 0);
-	zipc_policy_done(&w.peer, UINT64_MAX, ZIPC_MODE_ZIP, UINT64_MAX, 0);
-	zipc_policy_done(&w.peer, 0, ZIPC_MODE_PROBE, 1, 4000000000u);
+	zipc_policy_done(w.peer.rates, BYTES, ZIPC_MODE_ZIP, 0, 0);
+	zipc_policy_done(w.peer.rates, UINT64_MAX, ZIPC_MODE_ZIP, UINT64_MAX, 0);
+	zipc_policy_done(w.peer.rates, 0, ZIPC_MODE_PROBE, 1, 4000000000u);
 	w.ns[0] = w.ns[1] = UINT64_MAX;
 	run(&w, 200, BYTES);
 }
@@ -148,11 +148,11 @@ static void test_policy_sharing(void **state)
 	struct zipc_peer peer = {0};
 
 	(void)state;
-	assert_int_equal(zipc_policy_choose(&peer, BYTES), ZIPC_MODE_ZIP);
-	assert_int_equal(zipc_policy_choose(&peer, BYTES), ZIPC_MODE_PROBE);
-	zipc_policy_done(&peer, BYTES, ZIPC_MODE_ZIP, 8000, 8);
-	zipc_policy_done(&peer, BYTES, ZIPC_MODE_PROBE, 2000, 1);
-	assert_int_equal(zipc_policy_choose(&peer, BYTES), ZIPC_MODE_ZIP);
+	assert_int_equal(zipc_policy_choose(peer.rates, BYTES), ZIPC_MODE_ZIP);
+	assert_int_equal(zipc_policy_choose(peer.rates, BYTES), ZIPC_MODE_PROBE);
+	zipc_policy_done(peer.rates, BYTES, ZIPC_MODE_ZIP, 8000, 8);
+	zipc_policy_done(peer.rates, BYTES, ZIPC_MODE_PROBE, 2000, 1);
+	assert_int_equal(zipc_policy_choose(peer.rates, BYTES), ZIPC_MODE_ZIP);
 }
 
 int main(void)
