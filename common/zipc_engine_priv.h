@@ -143,6 +143,7 @@ struct zipc_send {
 	unsigned start_sharing; /* transfers under way then */
 	uint8_t over;           /* fin came, or the peer is lost: nothing more to send */
 	uint8_t measured;       /* the policy was told how long it took */
+	uint8_t told;           /* the receiver was told that it ended: what it says meanwhile has crossed that */
 	int status;
 	void *cookie;
 	struct zipc_ctl ctl;

@@ -168,6 +168,33 @@ static void zipc_recv_report(struct zipc_recv *recv)
 		engine->cb->recv_done(engine->ctx, recv->cookie, recv->status, recv->keep, recv->nbytes);
 }
 
+/* Chunks from `first` on do not come: those that wait for decoding are dropped, and posted receives taken back. */
+static void zipc_recv_take_back(struct zipc_recv *recv, uint32_t first)
+{
+	struct zipc_engine *engine = recv->engine;
+	size_t i;
+
+	for (i = 0; recv->in_flight && i < engine->recv_pool.total; i++) {
+		struct zipc_slot *slot = &engine->recv_pool.slots[i];
+
+		if (slot->xfer != recv || slot->chunk < first)
+			continue;
+		slot->xfer = NULL;
+		recv->in_flight--;
+		if (!zipc_list_empty(&slot->link)) { /* it waits for decoding, not for the network */
+			zipc_list_remove(&slot->link);
+			zipc_pool_put(slot);
+		} else {
+			engine->net_ops->cancel_recv(engine->net, &slot->op);
+		}
+	}
+}
+
+void zipc_recv_cancel(struct zipc_recv *recv)
+{
+	zipc_recv_take_back(recv, 0);
+}
+
 void zipc_recv_finish(struct zipc_recv *recv, int status)
 {
 	struct zipc_engine *engine = recv->engine;
@@ -180,6 +207,8 @@ void zipc_recv_finish(struct zipc_recv *recv, int status)
 	zipc_recv_unwant(recv);
 	if (status && status != ZIPC_ERR_TRUNC)
 		engine->stats.errors++;
+	if (recv->granted > recv->announced) /* nobody will hear that these are waited for */
+		zipc_recv_take_back(recv, recv->announced);
 	if ((last = zipc_list_pop(&recv->last))) /* to be dropped */
 		zipc_list_append(&engine->decode_queue, last);
 	zipc_recv_report(recv);
@@ -516,27 +545,6 @@ void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int
 		zipc_list_append(&recv->last, &slot->link);
 	else
 		zipc_list_append(&engine->decode_queue, &slot->link);
-}
-
-void zipc_recv_cancel(struct zipc_recv *recv)
-{
-	struct zipc_engine *engine = recv->engine;
-	size_t i;
-
-	for (i = 0; recv->in_flight && i < engine->recv_pool.total; i++) {
-		struct zipc_slot *slot = &engine->recv_pool.slots[i];
-
-		if (slot->xfer != recv)
-			continue;
-		slot->xfer = NULL;
-		recv->in_flight--;
-		if (!zipc_list_empty(&slot->link)) { /* it waits for decoding, not for the network */
-			zipc_list_remove(&slot->link);
-			zipc_pool_put(slot);
-		} else {
-			engine->net_ops->cancel_recv(engine->net, &slot->op);
-		}
-	}
 }
 
 /* Ends the transfer now, and tells the sender once nothing is in flight. */

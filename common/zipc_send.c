@@ -248,7 +248,7 @@ int zipc_send_new(struct zipc_peer *peer, const struct iovec *iov, size_t niov, 
 	send->nbytes = nbytes;
 	send->tag = 0;
 	send->credit = send->next = send->in_flight = 0;
-	send->over = send->measured = 0;
+	send->over = send->measured = send->told = 0;
 	send->staged = NULL;
 	send->start_ns = 0;
 	send->status = 0;
@@ -352,6 +352,7 @@ void zipc_send_break(struct zipc_send *send, int status)
 		zipc_send_settle(send);
 		return;
 	}
+	send->told = peer->state != ZIPC_PEER_LOST;
 	zipc_send_fail(send, status);
 	if (peer->state != ZIPC_PEER_LOST)
 		zipc_peer_abort(peer, id, 1);
@@ -401,10 +402,21 @@ static struct zipc_send *zipc_send_lookup(struct zipc_engine *engine, struct zip
 	return send;
 }
 
+/* 1 if it ended not long ago, and an abort is on its way. */
+static int zipc_send_was_told(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t id)
+{
+	uint32_t index = id & ZIPC_SEND_INDEX_MASK;
+	const struct zipc_send *send = index < engine->send_count ? engine->send_table[index] : NULL;
+
+	return send && send->id == id && send->peer == peer && send->told;
+}
+
 void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_credit_v1 *msg)
 {
 	struct zipc_send *send = zipc_send_lookup(engine, peer, msg->sender_xfer);
 
+	if (!send && zipc_send_was_told(engine, peer, msg->sender_xfer))
+		return;
 	if (!send || msg->first != send->credit || !msg->count || msg->count > send->nchunks - send->credit ||
 	    (send->credit && msg->receiver_xfer != send->receiver_xfer)) {
 		zipc_log(engine, ZIPC_LOG_WARN, "credit ignored: transfer %#x, chunks %u + %u, %s", msg->sender_xfer,

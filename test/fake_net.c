@@ -222,7 +222,54 @@ static void fake_log(void *ctx, enum zipc_log_level level, const char *text)
 	snprintf(node->last_log, sizeof(node->last_log), "%s", text);
 }
 
+static int fake_rma_open(void *ctx, struct zipc_peer *peer, int write, const struct zipc_rma_seg *segs, size_t nsegs,
+			 struct iovec *iov, size_t *niov, void **target)
+{
+	struct fake_node *node = ctx;
+	struct fake_region *region = NULL;
+	size_t i;
+
+	(void)peer;
+	FAKE_CHECK(nsegs && nsegs <= ZIPC_RMA_SEGS && *niov >= nsegs);
+	for (i = nsegs; i-- > 0;) {
+		region = segs[i].key && segs[i].key <= FAKE_REGIONS ? &node->region[segs[i].key - 1] : NULL;
+		if (!region || !region->base)
+			return ZIPC_ERR_KEY;
+		if (write ? !region->write : !region->read)
+			return ZIPC_ERR_ACCES;
+		if (segs[i].addr < (uintptr_t)region->base || segs[i].len > region->len ||
+		    segs[i].addr - (uintptr_t)region->base > region->len - segs[i].len)
+			return ZIPC_ERR_INVAL;
+		iov[i] = (struct iovec){(void *)(uintptr_t)segs[i].addr, segs[i].len};
+	}
+	*niov = nsegs;
+	*target = region;
+	region->opened++;
+	return 0;
+}
+
+static void fake_rma_done(void *ctx, void *target, int status, uint64_t data, unsigned flags, size_t nbytes)
+{
+	struct fake_region *region = target;
+
+	(void)ctx;
+	FAKE_CHECK(region->done < region->opened);
+	region->done++;
+	region->status = status;
+	region->data = data;
+	region->flags = flags;
+	region->nbytes = nbytes;
+}
+
 static const struct zipc_engine_cb fake_cb = {
+	.send_done = fake_send_done,
+	.recv_done = fake_recv_done,
+	.rma_open = fake_rma_open,
+	.rma_done = fake_rma_done,
+	.log = fake_log,
+};
+
+static const struct zipc_engine_cb fake_cb_no_rma = {
 	.send_done = fake_send_done,
 	.recv_done = fake_recv_done,
 	.log = fake_log,
@@ -260,7 +307,8 @@ void fake_start(struct fake_world *world, int n)
 	node->attr.epoch = 0xe000 + (uint64_t)n * 256 + node->life;
 	node->dev = zipc_host_open(node->attr.chunk, 0);
 	FAKE_CHECK(node->dev);
-	FAKE_CHECK(!zipc_engine_open(&node->attr, &fake_net_ops, node, &zipc_host_ops, node->dev, &fake_cb, node, &node->engine));
+	FAKE_CHECK(!zipc_engine_open(&node->attr, &fake_net_ops, node, &zipc_host_ops, node->dev,
+				     world->no_rma ? &fake_cb_no_rma : &fake_cb, node, &node->engine));
 }
 
 static void fake_drop_packets(struct zipc_list *list)
@@ -281,6 +329,7 @@ void fake_kill(struct fake_world *world, int n)
 	zipc_engine_close(node->engine);
 	zipc_host_close(node->dev);
 	node->engine = NULL;
+	memset(node->region, 0, sizeof(node->region));
 	while ((entry = zipc_list_pop(&node->bulk)))
 		free(zipc_container(entry, struct fake_bulk_recv, link));
 	while (zipc_list_pop(&node->posted))
@@ -364,6 +413,36 @@ bool fake_send(struct fake_world *world, int from, int to, const void *buf, size
 		zipc_send_commit(send);
 	}
 	return true;
+}
+
+int fake_write(struct fake_world *world, int from, int to, const struct iovec *iov, size_t niov, const struct zipc_rma_seg *segs,
+	       size_t nsegs, uint64_t data, unsigned flags, struct fake_msg *msg)
+{
+	struct zipc_send *send;
+	int ret;
+
+	memset(msg, 0, sizeof(*msg));
+	ret = zipc_write_begin(world->node[from].engine, fake_peer(world, from, to), iov, niov, segs, nsegs, data, flags, msg, &send);
+	if (!ret && world->late_commit)
+		fake_packet_new(world, FAKE_COMMIT, from, from, NULL, 0)->send = send;
+	else if (!ret)
+		zipc_send_commit(send);
+	return ret;
+}
+
+int fake_read(struct fake_world *world, int from, int to, const struct iovec *iov, size_t niov, const struct zipc_rma_seg *segs,
+	      size_t nsegs, struct fake_msg *msg)
+{
+	struct zipc_recv *recv;
+	int ret;
+
+	memset(msg, 0, sizeof(*msg));
+	ret = zipc_read_begin(world->node[from].engine, fake_peer(world, from, to), iov, niov, segs, nsegs, 0, msg, &recv);
+	if (!ret && world->late_commit)
+		fake_packet_new(world, FAKE_COMMIT, from, from, NULL, 0)->read = recv;
+	else if (!ret)
+		zipc_read_commit(recv);
+	return ret;
 }
 
 static void fake_plain(const struct fake_packet *packet, struct fake_msg *msg)
@@ -544,8 +623,10 @@ static void fake_deliver(struct fake_world *world, struct fake_packet *packet)
 		fake_op_end(from, life, packet->op, packet->status, packet->len);
 		break;
 	case FAKE_COMMIT:
-		if (from->engine && from->life == life)
+		if (from->engine && from->life == life && packet->send)
 			zipc_send_commit(packet->send);
+		else if (from->engine && from->life == life)
+			zipc_read_commit(packet->read);
 		break;
 	}
 	fake_packet_free(packet);
@@ -555,6 +636,8 @@ static bool fake_same_way(const struct fake_world *world, const struct fake_pack
 {
 	bool companion = a->kind <= FAKE_BULK && b->kind <= FAKE_BULK && world->ordered;
 
+	if (a->kind == FAKE_BULK && b->kind == FAKE_BULK && world->loose)
+		return false;
 	return (a->kind == b->kind || companion) && a->from == b->from && a->to == b->to && a->kind != FAKE_DONE;
 }
 

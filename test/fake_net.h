@@ -16,6 +16,7 @@
 
 #define FAKE_NODES 3
 #define FAKE_ADDR 8 /* bytes of an address */
+#define FAKE_REGIONS 4
 
 #define FAKE_CHECK(condition)                                                                  \
 	do {                                                                                   \
@@ -43,7 +44,8 @@ struct fake_packet {
 	uint64_t tag;
 	size_t len;
 	uint8_t *data;
-	struct zipc_send *send;
+	struct zipc_send *send; /* what is committed: this, ... */
+	struct zipc_recv *read; /* ... or this */
 };
 
 /* One message of the application, at either end. */
@@ -68,8 +70,22 @@ struct fake_bulk_recv {
 	struct zipc_op *op;
 };
 
+/* Registered memory: addresses are virtual, the key is the index + 1. */
+struct fake_region {
+	uint8_t *base; /* NULL: no such key */
+	size_t len;
+	bool write, read;
+	/* How often it was opened as the first segment of an access, and what came of the last one. */
+	unsigned opened, done;
+	int status;
+	unsigned flags;
+	uint64_t data;
+	size_t nbytes;
+};
+
 struct fake_node {
 	struct fake_world *world;
+	struct fake_region region[FAKE_REGIONS];
 	struct zipc_engine *engine; /* NULL: dead */
 	struct zipc_engine_attr attr;
 	void *dev;
@@ -92,7 +108,9 @@ struct fake_world {
 	uint64_t seed;
 	unsigned again;      /* of 256 calls so many say AGAIN */
 	bool ordered;        /* control messages and chunks of a pair stay in order, as on one connection */
+	bool loose;          /* chunks of a pair overtake each other, as over several connections */
 	bool late_commit;    /* a transfer is committed some time after its placeholder has left */
+	bool no_rma;         /* for nodes that are started from now on */
 	bool faulty;         /* for the caller: something was broken */
 	bool dead_again;     /* a dead node is AGAIN for ever, instead of an error */
 	int fail_node;       /* this node's ... */
@@ -119,6 +137,14 @@ bool fake_send(struct fake_world *world, int from, int to, const void *buf, size
 void fake_recv(struct fake_world *world, int node, int from, void *buf, size_t len, uint64_t tag, struct fake_msg *msg);
 void fake_recvv(struct fake_world *world, int node, int from, const struct iovec *iov, size_t niov, uint64_t tag,
 		struct fake_msg *msg);
+/*
+ * Writes to or reads from the regions of another node, as a transfer: 0, or what zipc_write_begin and zipc_read_begin return.
+ * What goes raw is not done at all.
+ */
+int fake_write(struct fake_world *world, int from, int to, const struct iovec *iov, size_t niov, const struct zipc_rma_seg *segs,
+	       size_t nsegs, uint64_t data, unsigned flags, struct fake_msg *msg);
+int fake_read(struct fake_world *world, int from, int to, const struct iovec *iov, size_t niov, const struct zipc_rma_seg *segs,
+	      size_t nsegs, struct fake_msg *msg);
 /* Takes the oldest unexpected message with this tag away from the application: NULL if there is none. */
 struct fake_packet *fake_take(struct fake_world *world, int node, uint64_t tag);
 void fake_packet_free(struct fake_packet *packet);
