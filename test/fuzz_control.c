@@ -40,6 +40,11 @@ enum step {
 	STEP_SEND,        /* a transfer to the puppet */
 	STEP_PEEK,        /* a peek; odd: claims; above 127: and drops */
 	STEP_DISCARD,     /* the application discards what came */
+	STEP_WRITE,       /* the puppet writes to node 0's memory: a valid record, changed by these bytes */
+	STEP_READ,        /* or reads */
+	STEP_REPLY,       /* it answers the oldest read, with these changes */
+	STEP_ACCESS,      /* node 0 writes to the puppet's memory; odd: reads */
+	STEP_REVOKE,      /* the puppet's accesses end */
 	STEPS
 };
 
@@ -49,6 +54,7 @@ struct fuzz {
 	unsigned nmsg;
 	struct fake_msg honest_send[HONEST], honest_recv[HONEST];
 	uint8_t in[MESSAGES][BYTES], honest_in[HONEST][BYTES];
+	uint8_t guard[64], memory[2 * BYTES], guard_after[64]; /* what the puppet may access, and what not */
 };
 
 static struct fuzz fuzz;
@@ -104,7 +110,7 @@ static void say_hello(const uint8_t *data, size_t n)
 	struct zipc_hello_v1 hello = {
 		.hdr = {.magic = ZIPC_CONTROL_MAGIC, .version = ZIPC_WIRE_VERSION, .type = ZIPC_CTL_HELLO,
 			.length = sizeof(hello) + 2 * FAKE_ADDR, .sender = PUPPET_ID},
-		.echo = fuzz.w.node[0].attr.epoch, .flags = ZIPC_HELLO_UNTAGGED, .dtypes = 0xff, .codecs = 0xff, .max_chunk = CHUNK,
+		.echo = fuzz.w.node[0].attr.epoch, .flags = ZIPC_HELLO_UNTAGGED | ZIPC_HELLO_RMA, .dtypes = 0xff, .codecs = 0xff, .max_chunk = CHUNK,
 		.main_len = FAKE_ADDR, .comp_len = FAKE_ADDR,
 	};
 	uint8_t msg[sizeof(hello) + 2 * FAKE_ADDR];
@@ -201,6 +207,69 @@ static void discard(void)
 	fake_packet_free(packet);
 }
 
+static struct zipc_write_v1 write_record(uint32_t xfer)
+{
+	struct zipc_write_v1 msg = {
+		.hdr = {.magic = ZIPC_CONTROL_MAGIC, .version = ZIPC_WIRE_VERSION, .type = ZIPC_CTL_WRITE, .length = sizeof(msg),
+			.sender = PUPPET_ID},
+		.sender_xfer = xfer, .chunk = CHUNK, .nbytes = BYTES, .flags = xfer & ZIPC_RMA_POLL, .nsegs = 2,
+		.segs = {{(uintptr_t)fuzz.memory, 5000, 1}, {(uintptr_t)fuzz.memory + BYTES, BYTES - 5000, 1}},
+	};
+
+	return msg;
+}
+
+static void say_write(const uint8_t *data, size_t n)
+{
+	struct zipc_write_v1 msg = write_record(n ? data[0] : 0);
+
+	if (n)
+		change(&msg.sender_xfer, sizeof(msg) - sizeof(msg.hdr), data + 1, n - 1);
+	say(&msg, sizeof(msg));
+}
+
+static void say_read(const uint8_t *data, size_t n)
+{
+	const struct zipc_write_v1 write = write_record(0);
+	struct zipc_read_v1 msg = {.hdr = write.hdr, .reader_xfer = n ? data[0] : 0, .max_chunk = CHUNK, .nbytes = BYTES, .nsegs = 2};
+
+	msg.hdr.type = ZIPC_CTL_READ;
+	msg.hdr.length = sizeof(msg);
+	memcpy(msg.segs, write.segs, sizeof(msg.segs));
+	if (n)
+		change(&msg.reader_xfer, sizeof(msg) - sizeof(msg.hdr), data + 1, n - 1);
+	say(&msg, sizeof(msg));
+}
+
+static void say_reply(const uint8_t *data, size_t n)
+{
+	struct zipc_peer *peer = zipc_peer_by_epoch(fuzz.w.node[0].engine, PUPPET_ID);
+	struct zipc_reply_v1 msg = {
+		.hdr = {.magic = ZIPC_CONTROL_MAGIC, .version = ZIPC_WIRE_VERSION, .type = ZIPC_CTL_REPLY, .length = sizeof(msg),
+			.sender = PUPPET_ID},
+		.sender_xfer = n ? data[0] : 0, .chunk = CHUNK, .nbytes = BYTES,
+	};
+
+	if (peer && !zipc_list_empty(&peer->reads))
+		msg.reader_xfer = zipc_container(peer->reads.next, struct zipc_recv, read)->id;
+	if (n)
+		change(&msg.reader_xfer, sizeof(msg) - sizeof(msg.hdr), data + 1, n - 1);
+	say(&msg, sizeof(msg));
+}
+
+static void post_access(unsigned how)
+{
+	const struct zipc_rma_seg seg = {how, BYTES, how};
+	const struct iovec iov = {how & 1 ? fuzz.in[fuzz.nmsg % MESSAGES] : out, BYTES};
+	struct fake_msg *msg = &fuzz.msg[fuzz.nmsg];
+
+	if (fuzz.nmsg == MESSAGES || !zipc_peer_rma(fake_peer(&fuzz.w, 0, PUPPET)))
+		return;
+	if (!(how & 1 ? fake_read(&fuzz.w, 0, PUPPET, &iov, 1, &seg, 1, msg) :
+			fake_write(&fuzz.w, 0, PUPPET, &iov, 1, &seg, 1, how, how & (ZIPC_RMA_DATA | ZIPC_RMA_POLL), msg)))
+		fuzz.nmsg++;
+}
+
 static void take_step(unsigned what, const uint8_t *data, size_t n)
 {
 	size_t i;
@@ -216,6 +285,11 @@ static void take_step(unsigned what, const uint8_t *data, size_t n)
 	case STEP_SEND: post_send(n ? data[0] : 0); break;
 	case STEP_PEEK: peek(n ? data[0] : 0); break;
 	case STEP_DISCARD: discard(); break;
+	case STEP_WRITE: say_write(data, n); break;
+	case STEP_READ: say_read(data, n); break;
+	case STEP_REPLY: say_reply(data, n); break;
+	case STEP_ACCESS: post_access(n ? data[0] : 0); break;
+	case STEP_REVOKE: zipc_rma_revoke(fuzz.w.node[0].engine, &fuzz.w.node[0].region[0], ZIPC_ERR_KEY); break;
 	default:
 		for (i = 0; i < n; i++)
 			fake_step(&fuzz.w);
@@ -233,6 +307,9 @@ static void start(void)
 	fuzz.nmsg = 0;
 	fake_open(&fuzz.w, 1, 2, &attr);
 	fake_puppet(&fuzz.w, PUPPET);
+	memset(fuzz.guard, 0x55, sizeof(fuzz.guard));
+	memset(fuzz.guard_after, 0x55, sizeof(fuzz.guard_after));
+	fuzz.w.node[0].region[0] = (struct fake_region){.base = fuzz.memory, .len = sizeof(fuzz.memory), .write = true, .read = true};
 	fake_meet(&fuzz.w, 0, 1);
 	say_hello(NULL, 0);
 	fake_run(&fuzz.w);
@@ -244,7 +321,14 @@ static void start(void)
 			post_recv(i ? BYTES : CHUNK + 1);
 		post_send(i);
 	}
+	for (i = 0; i < 2; i++) {
+		say_write((const uint8_t[]){(uint8_t)(20 + i)}, 1);
+		say_read((const uint8_t[]){(uint8_t)i}, 1);
+		post_access(i);
+		post_access(i);
+	}
 	fake_run(&fuzz.w);
+	say_reply((const uint8_t[]){9}, 1);
 	peek(1);
 	for (i = 0; i < HONEST; i++) {
 		fake_recv(&fuzz.w, i & 1, 1 - (i & 1), fuzz.honest_in[i], BYTES, i + 1, &fuzz.honest_recv[i]);
@@ -274,6 +358,9 @@ static void finish(void)
 	}
 	for (i = 0; i < fuzz.nmsg; i++)
 		FAKE_CHECK(fuzz.msg[i].done || (fuzz.msg[i].link.next && fuzz.msg[i].link.next != &fuzz.msg[i].link));
+	for (i = 0; i < sizeof(fuzz.guard); i++)
+		FAKE_CHECK(fuzz.guard[i] == 0x55 && fuzz.guard_after[i] == 0x55);
+	FAKE_CHECK(fuzz.w.node[0].region[0].opened == fuzz.w.node[0].region[0].done);
 	zipc_engine_stats(engine, &stats);
 	FAKE_CHECK(!stats.staging_bytes && !engine->ctl_pending);
 	fake_close(&fuzz.w);
@@ -309,7 +396,7 @@ static size_t seed_control(uint8_t *p, unsigned type, const void *body, size_t l
 
 static size_t seed_steps(uint8_t *p, unsigned what)
 {
-	const uint32_t id = 1u << 16, credit[] = {id, 7, 0, 2}, fin[] = {id, 0}, scope[] = {1, 1};
+	const uint32_t id = 1u << 20, credit[] = {id, 7, 0, 2}, fin[] = {id, 0}, scope[] = {1, 1};
 	struct zipc_rts_v1 rts = {.sender_xfer = 9, .chunk = CHUNK, .nbytes = BYTES, .flags = ZIPC_PH_TAGGED};
 	size_t n = 0;
 
