@@ -3,6 +3,7 @@
 #include "zip_demo.h"
 #include "zipc_codec.h"
 #include "zipt_data.h"
+#include "zipt_util.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -273,31 +274,9 @@ static const struct argp_option option_list[] = {
 	{ 0 },
 };
 
-/* A size with an optional K, M or G; 0 when it is none. */
-static size_t parse_size(const char *text)
-{
-	char *end;
-	unsigned long long value;
-	unsigned shift = 0;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (*end) {
-		static const char units[] = "kKmMgG";
-		const char *unit = strchr(units, *end);
-
-		if (!unit || end[1])
-			return 0;
-		shift = 10 * (unsigned)((unit - units) / 2 + 1);
-	}
-	if (errno || *text == '-' || value > SIZE_MAX >> shift)
-		return 0;
-	return (size_t)value << shift;
-}
-
 static unsigned parse_number(struct argp_state *state, const char *name, const char *text, unsigned max)
 {
-	size_t value = parse_size(text);
+	size_t value = zipt_parse_size(text);
 
 	if (value < 1 || value > max)
 		argp_error(state, "--%s %s: must be a number from 1 to %u", name, text, max);
@@ -350,7 +329,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		parse_kind(state, key, arg, options);
 		return 0;
 	case 's':
-		options->size = parse_size(arg);
+		options->size = zipt_parse_size(arg);
 		if (!options->size)
 			argp_error(state, "--size %s: must be a number of bytes from 1, with K, M or G", arg);
 		return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "zip_demo.h"
+#include "zipt_util.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct figures {
@@ -12,22 +12,12 @@ struct figures {
 	double GBps;
 };
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double median(const double *values, unsigned count)
 {
 	double sorted[DEMO_ROUNDS_MAX];
 
-	if (!count)
-		return 0;
 	memcpy(sorted, values, count * sizeof(*values));
-	qsort(sorted, count, sizeof(*sorted), compare_doubles);
-	return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+	return zipt_median(sorted, count);
 }
 
 static struct figures figures_of(const struct demo_data *data, const struct demo_result *result)

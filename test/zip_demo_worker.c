@@ -3,6 +3,7 @@
  * A plain libfabric program: FI_EP_RDM, tagged messages. Which stack it runs over is decided by FI_PROVIDER alone.
  */
 #include "zip_demo.h"
+#include "zipt_util.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -43,14 +43,6 @@ struct worker {
 	uint8_t busy[WINDOW];            /* contexts[i] belongs to an operation in flight */
 	uint64_t done;                   /* completions of this round */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static int send_packet(struct worker *w, const struct demo_packet *packet)
 {
@@ -274,7 +266,7 @@ static int round_run(struct worker *w, uint64_t count, size_t size)
 	} else {
 		before = wire_bytes(w);
 	}
-	start = now_ns();
+	start = zipt_now_ns();
 	while (w->done < count) {
 		while (posted < count && posted - w->done < WINDOW) {
 			if (post(w, posted, size))
@@ -288,7 +280,7 @@ static int round_run(struct worker *w, uint64_t count, size_t size)
 			return -1;
 	}
 	packet = (struct demo_packet){ .verb = DEMO_DONE };
-	packet.time_ns = w->role == DEMO_SENDER ? start : now_ns();
+	packet.time_ns = w->role == DEMO_SENDER ? start : zipt_now_ns();
 	if (w->role == DEMO_RECEIVER)
 		packet.wrong = count_wrong(w, count, size);
 	if (send_packet(w, &packet) || wait_for_end(w, &packet))
