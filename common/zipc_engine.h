@@ -116,6 +116,9 @@ struct zipc_stats {
 	uint64_t errors;         /* transfers that failed */
 	uint64_t staging_bytes;  /* in use now */
 	uint64_t peers_ready;    /* now */
+	/* where the time went, nanoseconds; all 0 unless zipc_engine_attr.timing is set */
+	uint64_t sample_ns, encode_ns, decode_ns;
+	uint64_t wire_ns;        /* while at least one frame was with the network for sending */
 };
 
 enum zipc_policy {
@@ -133,6 +136,7 @@ struct zipc_engine_attr {
 	int host;          /* compress host memory at all */
 	enum zipc_policy policy;
 	int verify;        /* decode every frame and compare before it is sent */
+	int timing;        /* take times for the statistics */
 	int untagged;      /* untagged transfers are welcome here */
 	uint64_t epoch;    /* 0: draw one at random. Tests fix it. */
 	const void *main_addr; /* address of the adapter's endpoint, without mark; copied */

@@ -230,6 +230,8 @@ struct zipc_engine {
 		unsigned lines;
 	} log_kinds[ZIPC_LOG_KINDS];
 	struct zipc_stats stats;
+	unsigned wire_frames;   /* with the network for sending */
+	uint64_t wire_since_ns; /* since when there are any */
 };
 
 void zipc_log(struct zipc_engine *engine, enum zipc_log_level level, const char *fmt, ...)
@@ -241,6 +243,13 @@ void zipc_ctl_send(struct zipc_engine *engine, struct zipc_ctl *ctl, struct zipc
 void zipc_ctl_header(const struct zipc_engine *engine, struct zipc_control_v1 *hdr, enum zipc_control_type type, size_t len);
 
 uint64_t zipc_now_ns(void);
+
+/* The time for the statistics, if anybody wants to know it. */
+static inline uint64_t zipc_tick(const struct zipc_engine *engine)
+{
+	return engine->attr.timing ? zipc_now_ns() : 0;
+}
+
 unsigned zipc_size_class(uint64_t nbytes);
 /* `rates`: those of all size classes of a peer, for messages and writes or for reads. */
 enum zipc_mode zipc_policy_choose(struct zipc_rates *rates, uint64_t nbytes);

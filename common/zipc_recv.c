@@ -654,6 +654,7 @@ int zipc_recv_step(struct zipc_engine *engine)
 	struct zipc_list *entry = zipc_list_pop(&engine->decode_queue);
 	struct zipc_slot *slot;
 	struct zipc_recv *recv;
+	uint64_t start;
 	int ret = 0;
 
 	if (!entry)
@@ -661,8 +662,11 @@ int zipc_recv_step(struct zipc_engine *engine)
 	slot = zipc_container(entry, struct zipc_slot, link);
 	recv = slot->xfer;
 	recv->in_flight--;
-	if (!recv->done)
+	if (!recv->done) {
+		start = zipc_tick(engine);
 		ret = zipc_recv_decode(recv, slot);
+		engine->stats.decode_ns += zipc_tick(engine) - start;
+	}
 	zipc_pool_put(slot);
 	if (ret) {
 		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x: chunk %u is not a valid frame: %s", recv->sender_xfer, slot->chunk,

@@ -135,10 +135,12 @@ static const struct iovec *zipc_iov_largest(const struct iovec *iov, size_t niov
 int zipc_send_worth(struct zipc_engine *engine, const struct iovec *iov, size_t niov, enum zipc_dtype *dtype)
 {
 	const struct iovec *largest = zipc_iov_largest(iov, niov);
+	uint64_t start = zipc_tick(engine);
 	struct zipc_sample sample;
 	float ratio;
 
 	zipc_sample(largest->iov_base, largest->iov_len, engine->attr.dtype, &sample);
+	engine->stats.sample_ns += zipc_tick(engine) - start;
 	ratio = engine->attr.codec == ZIPC_CODEC_FIXED ? sample.ratio_fixed : sample.ratio_entropy;
 	*dtype = sample.dtype;
 	return sample.dtype != ZIPC_DTYPE_RAW && ratio <= ZIPC_RATIO_WORTH;
@@ -479,7 +481,8 @@ void zipc_send_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int
 {
 	struct zipc_send *send = slot->xfer;
 
-	(void)engine;
+	if (!--engine->wire_frames)
+		engine->stats.wire_ns += zipc_tick(engine) - engine->wire_since_ns;
 	zipc_pool_put(slot);
 	if (!send)
 		return;
@@ -520,6 +523,7 @@ static int zipc_send_stage(struct zipc_engine *engine, struct zipc_send *send)
 	size_t offset = (size_t)send->next * send->chunk;
 	size_t n = send->nbytes - offset < send->chunk ? (size_t)(send->nbytes - offset) : send->chunk;
 	struct zipc_slot *slot;
+	uint64_t start;
 	int ret;
 
 	if (send->staged)
@@ -527,8 +531,10 @@ static int zipc_send_stage(struct zipc_engine *engine, struct zipc_send *send)
 	slot = zipc_pool_get(&engine->send_pool, &send->peer->send_slots);
 	if (!slot)
 		return 1;
+	start = zipc_tick(engine);
 	ret = engine->dev_ops->encode(engine->dev, slot->buf, slot->pool->slot_bytes, send->iov, send->niov, offset, n,
 				      send->dtype, engine->attr.codec, &slot->bytes);
+	engine->stats.encode_ns += zipc_tick(engine) - start;
 	if (ret) {
 		zipc_pool_put(slot);
 		return ret;
@@ -565,6 +571,8 @@ static int zipc_send_chunk(struct zipc_engine *engine, struct zipc_send *send)
 	}
 	send->staged = NULL;
 	engine->stats.wire_bytes += slot->bytes;
+	if (!engine->wire_frames++)
+		engine->wire_since_ns = zipc_tick(engine);
 	send->in_flight++;
 	if (++send->next == send->credit)
 		zipc_list_remove(&send->ready);

@@ -36,6 +36,11 @@ struct fi_zip_stats {
 	uint64_t errors;           /* transfers that failed */
 	uint64_t staging_bytes;    /* staging memory in use now, both directions */
 	uint64_t peers_ready;      /* peers that transfers are possible to now */
+	/* Nanoseconds, with FI_ZIP_STATS=on or times; else 0. */
+	uint64_t sample_ns;        /* looking at data before it is sent */
+	uint64_t encode_ns;        /* splitting and coding it */
+	uint64_t wire_ns;          /* while at least one frame was with the core for sending */
+	uint64_t decode_ns;
 };
 
 struct fi_zip_ops {

@@ -43,12 +43,19 @@ extern struct fi_provider zipfi_prov;
 
 /* ---- settings (zipfi_param.c) */
 
+enum zipfi_stats {
+	ZIPFI_STATS_OFF,
+	ZIPFI_STATS_TIMES, /* take times, for read_stats of fi_ext_zip.h */
+	ZIPFI_STATS_ON,    /* that, and print the counters at the end */
+};
+
 struct zipfi_param {
 	size_t min_size, chunk, staging;
 	enum zipc_codec codec;
 	enum zipc_dtype dtype;
 	enum zipc_policy policy;
-	int host, verify, stats;
+	enum zipfi_stats stats;
+	int host, verify;
 	int relaxed; /* orders between messages and RMA that a transfer breaks are given up */
 };
 

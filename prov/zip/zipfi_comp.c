@@ -363,6 +363,7 @@ static int zipfi_comp_open_engine(struct zipfi_ep *ep)
 		.min_size = zipfi_param.min_size, .chunk = zipfi_param.chunk, .staging = zipfi_param.staging,
 		.codec = zipfi_param.codec, .dtype = zipfi_param.dtype, .host = zipfi_param.host,
 		.policy = zipfi_param.policy, .verify = zipfi_param.verify, .untagged = !ep->multi_recv,
+		.timing = zipfi_param.stats != ZIPFI_STATS_OFF,
 	};
 	uint8_t comp[2 * ZIPC_ADDR_MAX];
 	size_t comp_len = sizeof(comp);

@@ -478,7 +478,8 @@ static int zipfi_read_stats(struct fid *fid, struct fi_zip_stats *stats, size_t 
 		.recv_transfers = st.recvs, .recv_bytes = st.recv_bytes, .recv_wire_bytes = st.recv_wire_bytes,
 		.raw_peer = st.raw[ZIPC_RAW_PEER], .raw_data = st.raw[ZIPC_RAW_DATA], .raw_off = st.raw[ZIPC_RAW_OFF],
 		.raw_slow = st.raw[ZIPC_RAW_SLOW], .errors = st.errors, .staging_bytes = st.staging_bytes,
-		.peers_ready = st.peers_ready,
+		.peers_ready = st.peers_ready, .sample_ns = st.sample_ns, .encode_ns = st.encode_ns, .wire_ns = st.wire_ns,
+		.decode_ns = st.decode_ns,
 	};
 	memcpy(stats, &out, len < sizeof(out) ? len : sizeof(out));
 	return 0;
@@ -493,7 +494,7 @@ static void zipfi_ep_print_stats(struct zipfi_ep *ep)
 {
 	struct fi_zip_stats st;
 
-	if (!zipfi_param.stats || zipfi_read_stats(&ep->fid.fid, &st, sizeof(st)))
+	if (zipfi_param.stats != ZIPFI_STATS_ON || zipfi_read_stats(&ep->fid.fid, &st, sizeof(st)))
 		return;
 	fprintf(stderr,
 		"zip: sends %llu bytes %llu wire %llu, recvs %llu bytes %llu wire %llu, raw peer %llu data %llu off %llu "

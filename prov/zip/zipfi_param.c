@@ -24,8 +24,9 @@ void zipfi_param_define(void)
 	fi_param_define(&zipfi_settings, "host", FI_PARAM_BOOL, "Compress host memory (default: yes)");
 	fi_param_define(&zipfi_settings, "verify", FI_PARAM_BOOL,
 			"Decode every chunk and compare before it is sent (default: no)");
-	fi_param_define(&zipfi_settings, "stats", FI_PARAM_BOOL,
-			"Print an endpoint's counters to stderr when it closes (default: no)");
+	fi_param_define(&zipfi_settings, "stats", FI_PARAM_STRING,
+			"Counters: on (print an endpoint's to stderr when it closes), times (only take times, for programs that "
+			"read them), off (default: off)");
 	fi_param_define(&zipfi_settings, "relaxed_order", FI_PARAM_BOOL,
 			"Compress although an endpoint with RMA has an order (reads or writes after sends) that a transfer breaks; for "
 			"FI_HOOK=zip, where the core offers orders that nobody has asked for (default: no)");
@@ -108,6 +109,31 @@ static int zipfi_param_dtype(void)
 	return 0;
 }
 
+static int zipfi_param_stats(void)
+{
+	static const struct {
+		const char *text;
+		enum zipfi_stats value;
+	} names[] = {
+		{"off", ZIPFI_STATS_OFF}, {"0", ZIPFI_STATS_OFF}, {"no", ZIPFI_STATS_OFF}, {"false", ZIPFI_STATS_OFF},
+		{"on", ZIPFI_STATS_ON}, {"1", ZIPFI_STATS_ON}, {"yes", ZIPFI_STATS_ON}, {"true", ZIPFI_STATS_ON},
+		{"times", ZIPFI_STATS_TIMES},
+	};
+	char *text = NULL;
+	size_t i;
+
+	if (fi_param_get(&zipfi_settings, "stats", &text) || !text)
+		return 0;
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcasecmp(text, names[i].text))
+			continue;
+		zipfi_param.stats = names[i].value;
+		return 0;
+	}
+	ZIPFI_WARN(CORE, "FI_ZIP_STATS=%s is not allowed: off, on, times\n", text);
+	return -FI_EINVAL;
+}
+
 int zipfi_param_read(void)
 {
 	int bad = 0;
@@ -123,7 +149,7 @@ int zipfi_param_read(void)
 	bad |= zipfi_param_dtype();
 	bad |= zipfi_param_bool("host", &zipfi_param.host);
 	bad |= zipfi_param_bool("verify", &zipfi_param.verify);
-	bad |= zipfi_param_bool("stats", &zipfi_param.stats);
+	bad |= zipfi_param_stats();
 	bad |= zipfi_param_bool("relaxed_order", &zipfi_param.relaxed);
 	bad |= zipfi_param_policy();
 	return bad ? -FI_EINVAL : 0;
