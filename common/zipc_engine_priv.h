@@ -69,11 +69,45 @@ enum zipc_mode {
 
 #define ZIPC_SIZE_CLASSES 5 /* below 256 KiB, 1 MiB, 4 MiB, 16 MiB, and above */
 
-/* What is known of one size class at one peer. Rates are bytes a nanosecond, 0 for unknown. */
+enum zipc_phase {
+	ZIPC_PHASE_FIRST_ZIP,  /* compressed ones are measured, probes come next */
+	ZIPC_PHASE_LAST_PROBE,
+	ZIPC_PHASE_DECIDED,
+	ZIPC_PHASE_SETTLE,     /* probes, not measured yet */
+	ZIPC_PHASE_FIRST_PROBE,
+	ZIPC_PHASE_LAST_ZIP,
+};
+
+/* Transfers that ended at once, and how long they had the link. */
+struct zipc_group {
+	double bytes, ns;
+};
+
+/* Measurements of one mode, added up. */
+struct zipc_sum {
+	struct zipc_group last, worst; /* last: not in the sum yet */
+	double bytes, ns;
+	uint32_t count;
+	uint8_t begun;
+};
+
+/* What is known of one size class. */
 struct zipc_rates {
-	double rate[2];
-	uint8_t known[2], pending[2]; /* pending: a transfer is under way that will tell */
-	uint32_t since, recheck;      /* messages since the last check, and until the next */
+	enum zipc_phase phase;
+	enum zipc_mode best;          /* ZIP or RAW */
+	double rate[2];               /* by mode, bytes a nanosecond, as last measured; 0: unknown */
+	struct zipc_sum sum;          /* of this phase */
+	uint32_t spent, tried;        /* messages of this phase, and of those before it since the last decision */
+	uint32_t under_way, peak;     /* transfers, and the most of them in this phase */
+	uint32_t settled;             /* probes that have ended */
+	uint32_t since, recheck;      /* messages since the decision, and at which number to look again */
+	uint8_t doubt;                /* an answer that would change is looked for a second time */
+};
+
+/* What is known of one direction to or from one peer. All zero at first. */
+struct zipc_judge {
+	struct zipc_rates classes[ZIPC_SIZE_CLASSES];
+	uint64_t end_ns;              /* when the last transfer ended */
 };
 
 enum zipc_peer_state {
@@ -104,7 +138,7 @@ struct zipc_peer {
 	struct zipc_list want_link;  /* engine->recv_want while it has such */
 	struct zipc_ctl hello, ping, abort;
 	uint64_t heard_ms, checked_ms, ping_ms; /* ping_ms: when the last ping was queued */
-	struct zipc_rates rates[ZIPC_SIZE_CLASSES], read_rates[ZIPC_SIZE_CLASSES];
+	struct zipc_judge judge, read_judge; /* of messages and writes, and of reads */
 	unsigned blocked;      /* number of the flush pass in which it refused a message */
 	uint16_t main_len, comp_len;
 	uint8_t main_addr[ZIPC_ADDR_MAX], comp_addr[ZIPC_ADDR_MAX];
@@ -140,9 +174,8 @@ struct zipc_send {
 	uint32_t receiver_xfer;
 	enum zipc_mode mode;
 	uint64_t start_ns;      /* first credit */
-	unsigned start_sharing; /* transfers under way then */
 	uint8_t over;           /* fin came, or the peer is lost: nothing more to send */
-	uint8_t measured;       /* the policy was told how long it took */
+	uint8_t measured;       /* the policy knows how long it took, or did not ask */
 	uint8_t told;           /* the receiver was told that it ended: what it says meanwhile has crossed that */
 	int status;
 	void *cookie;
@@ -180,7 +213,6 @@ struct zipc_recv {
 	struct zipc_list last;  /* the last chunk, which waits until all others are decoded (ZIPC_RMA_POLL) */
 	enum zipc_mode mode;    /* of a read, with when its reply came */
 	uint64_t start_ns;
-	unsigned start_sharing;
 	struct iovec iov[ZIPC_IOV_MAX];
 	uint32_t niov, chunk;
 	uint64_t nbytes, tag, keep; /* keep: bytes that fit the buffers */
@@ -251,12 +283,18 @@ static inline uint64_t zipc_tick(const struct zipc_engine *engine)
 }
 
 unsigned zipc_size_class(uint64_t nbytes);
-/* `rates`: those of all size classes of a peer, for messages and writes or for reads. */
-enum zipc_mode zipc_policy_choose(struct zipc_rates *rates, uint64_t nbytes);
-/* A transfer took `ns`, and on average `sharing` were under way. */
-void zipc_policy_done(struct zipc_rates *rates, uint64_t nbytes, enum zipc_mode mode, uint64_t ns, unsigned sharing);
+/*
+ * How a message of this size is to travel: 1 for raw without any doubt, so that its data need not be looked at; else choose says. What
+ * choose makes a transfer of ends with done, lost or undo.
+ */
+int zipc_policy_raw(struct zipc_judge *judge, uint64_t nbytes);
+enum zipc_mode zipc_policy_choose(struct zipc_judge *judge, uint64_t nbytes);
+/* It had its first credit at start_ns, and has ended at end_ns. */
+void zipc_policy_done(struct zipc_judge *judge, uint64_t nbytes, enum zipc_mode mode, uint64_t start_ns, uint64_t end_ns);
 /* It ended without telling anything. */
-void zipc_policy_lost(struct zipc_rates *rates, uint64_t nbytes, enum zipc_mode mode);
+void zipc_policy_lost(struct zipc_judge *judge, uint64_t nbytes, enum zipc_mode mode);
+/* It was not sent after all; the caller may come again with the same message, as often as it likes. */
+void zipc_policy_undo(struct zipc_judge *judge, uint64_t nbytes, enum zipc_mode mode);
 
 int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind);
 void zipc_pool_close(struct zipc_pool *pool);
@@ -291,7 +329,8 @@ void zipc_peer_abort(struct zipc_peer *peer, uint32_t sender_xfer, uint32_t scop
 void zipc_peer_watch(struct zipc_engine *engine);
 void zipc_peers_close(struct zipc_engine *engine);
 
-/* 0: a transfer; 1 + reason: raw. Says how to encode; *mode is to be given back to the policy. */
+void zipc_send_unchoose(struct zipc_engine *engine, struct zipc_peer *peer, size_t nbytes, unsigned flags, enum zipc_mode mode);
+/* 0: a transfer; 1 + reason: raw. Says how to encode; a message that is not sent after all is to be unchosen. */
 int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov, size_t nbytes,
 		     unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode);
 /* 1 if the data is worth a transfer; says which dtype it is. */

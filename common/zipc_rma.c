@@ -82,7 +82,7 @@ int zipc_write_begin(struct zipc_engine *engine, struct zipc_peer *peer, const s
 		return ret;
 	ret = zipc_send_new(peer, iov, niov, nbytes, kind, peer->max_chunk, &send);
 	if (ret) {
-		zipc_policy_lost(peer->rates, nbytes, mode);
+		zipc_send_unchoose(engine, peer, nbytes, kind, mode);
 		return ret == ZIPC_ERR_AGAIN ? ret : 1 + ZIPC_RAW_SMALL;
 	}
 	send->dtype = mode == ZIPC_MODE_PROBE ? ZIPC_DTYPE_RAW : dtype;
@@ -106,8 +106,10 @@ static int zipc_read_choose(struct zipc_engine *engine, struct zipc_peer *peer, 
 	if (!engine->attr.host || engine->attr.codec == ZIPC_CODEC_RAW ||
 	    zipc_pool_usable(&engine->recv_pool) * 2 <= engine->recv_pool.count)
 		return 1 + ZIPC_RAW_OFF;
-	if (engine->attr.policy == ZIPC_POLICY_AUTO)
-		*mode = zipc_policy_choose(peer->read_rates, nbytes);
+	if (engine->attr.policy == ZIPC_POLICY_AUTO && zipc_policy_raw(&peer->read_judge, nbytes))
+		*mode = ZIPC_MODE_RAW;
+	else if (engine->attr.policy == ZIPC_POLICY_AUTO)
+		*mode = zipc_policy_choose(&peer->read_judge, nbytes);
 	return *mode == ZIPC_MODE_RAW ? 1 + ZIPC_RAW_SLOW : 0;
 }
 
@@ -141,7 +143,7 @@ int zipc_read_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 		return ret;
 	recv = peer->nreads < ZIPC_READS_PER_PEER ? zipc_recv_new(engine, peer) : NULL;
 	if (!recv) {
-		zipc_policy_lost(peer->read_rates, nbytes, mode);
+		zipc_policy_undo(&peer->read_judge, nbytes, mode);
 		return ZIPC_ERR_AGAIN;
 	}
 	recv->kind = ZIPC_RECV_READ;
@@ -159,7 +161,7 @@ int zipc_read_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 
 void zipc_read_drop(struct zipc_recv *recv)
 {
-	zipc_policy_lost(recv->peer->read_rates, recv->nbytes, recv->mode);
+	zipc_policy_undo(&recv->peer->read_judge, recv->nbytes, recv->mode);
 	zipc_recv_close(recv);
 }
 
@@ -180,13 +182,12 @@ void zipc_read_commit(struct zipc_recv *recv)
 
 void zipc_read_over(struct zipc_recv *recv)
 {
-	struct zipc_rates *rates = recv->peer->read_rates;
+	struct zipc_judge *judge = &recv->peer->read_judge;
 
 	if (recv->status || !recv->start_ns)
-		zipc_policy_lost(rates, recv->nbytes, recv->mode);
+		zipc_policy_lost(judge, recv->nbytes, recv->mode);
 	else
-		zipc_policy_done(rates, recv->nbytes, recv->mode, zipc_now_ns() - recv->start_ns,
-				 (recv->start_sharing + recv->engine->active) / 2);
+		zipc_policy_done(judge, recv->nbytes, recv->mode, recv->start_ns, zipc_now_ns());
 }
 
 static struct zipc_recv *zipc_read_lookup(struct zipc_peer *peer, uint32_t id)
@@ -237,7 +238,6 @@ void zipc_rma_reply(struct zipc_engine *engine, struct zipc_peer *peer, const st
 	recv->rts_seen = 1;
 	recv->chunk = msg->chunk;
 	recv->start_ns = zipc_now_ns();
-	recv->start_sharing = engine->active;
 	if (recv->done) /* given up meanwhile: the sender is told now */
 		zipc_recv_announce(recv);
 	else if (!zipc_pool_usable(&engine->recv_pool))

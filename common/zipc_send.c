@@ -79,8 +79,10 @@ static void zipc_send_release(struct zipc_send *send)
 {
 	struct zipc_peer *peer = send->peer;
 
-	if (!send->measured)
-		zipc_policy_lost(peer->rates, send->nbytes, send->mode);
+	if (!send->measured && send->state == ZIPC_SEND_BEGUN)
+		zipc_policy_undo(&peer->judge, send->nbytes, send->mode);
+	else if (!send->measured)
+		zipc_policy_lost(&peer->judge, send->nbytes, send->mode);
 	zipc_send_unstage(send);
 	zipc_list_remove(&send->ready);
 	zipc_list_remove(&send->link);
@@ -151,6 +153,19 @@ int zipc_peer_decodes(const struct zipc_engine *engine, const struct zipc_peer *
 	return dtype == ZIPC_DTYPE_RAW || ((peer->dtypes >> dtype & 1) && (peer->codecs >> engine->attr.codec & 1));
 }
 
+/* 1 if the policy has a say in how such a message travels. */
+static int zipc_send_asks(const struct zipc_engine *engine, unsigned flags)
+{
+	return engine->attr.policy == ZIPC_POLICY_AUTO && !(flags & (ZIPC_SEND_FORCE | ZIPC_SEND_REPLY));
+}
+
+void zipc_send_unchoose(struct zipc_engine *engine, struct zipc_peer *peer, size_t nbytes, unsigned flags,
+			enum zipc_mode mode)
+{
+	if (zipc_send_asks(engine, flags))
+		zipc_policy_undo(&peer->judge, nbytes, mode);
+}
+
 int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov, size_t nbytes,
 		     unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode)
 {
@@ -170,6 +185,8 @@ int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const s
 	else if (!engine->attr.host || engine->attr.codec == ZIPC_CODEC_RAW ||
 		 zipc_pool_usable(&engine->send_pool) * 2 <= engine->send_pool.count)
 		reason = ZIPC_RAW_OFF;
+	else if (engine->attr.policy == ZIPC_POLICY_AUTO && zipc_policy_raw(&peer->judge, nbytes))
+		reason = ZIPC_RAW_SLOW;
 	/* Below a block nothing can shrink: forced down this far, the point is the protocol, not the ratio. */
 	else if (nbytes >= ZIPC_MIN_CHUNK && !zipc_send_worth(engine, iov, niov, dtype) &&
 		 engine->attr.policy != ZIPC_POLICY_ALWAYS)
@@ -178,7 +195,7 @@ int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const s
 		reason = ZIPC_RAW_PEER;
 	else if (engine->attr.policy != ZIPC_POLICY_AUTO)
 		return 0;
-	else if ((*mode = zipc_policy_choose(peer->rates, nbytes)) == ZIPC_MODE_RAW)
+	else if ((*mode = zipc_policy_choose(&peer->judge, nbytes)) == ZIPC_MODE_RAW)
 		reason = ZIPC_RAW_SLOW;
 	else
 		return 0;
@@ -250,7 +267,8 @@ int zipc_send_new(struct zipc_peer *peer, const struct iovec *iov, size_t niov, 
 	send->nbytes = nbytes;
 	send->tag = 0;
 	send->credit = send->next = send->in_flight = 0;
-	send->over = send->measured = send->told = 0;
+	send->over = send->told = 0;
+	send->measured = !zipc_send_asks(engine, flags);
 	send->staged = NULL;
 	send->start_ns = 0;
 	send->status = 0;
@@ -279,7 +297,7 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 		return raw;
 	raw = zipc_send_new(peer, iov, niov, nbytes, flags, peer->max_chunk, &send);
 	if (raw) {
-		zipc_policy_lost(peer->rates, nbytes, mode);
+		zipc_send_unchoose(engine, peer, nbytes, flags, mode);
 		return raw == ZIPC_ERR_AGAIN ? raw : 1 + ZIPC_RAW_SMALL;
 	}
 	send->dtype = mode == ZIPC_MODE_PROBE ? ZIPC_DTYPE_RAW : dtype;
@@ -429,10 +447,8 @@ void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const 
 			zipc_peer_abort(peer, msg->sender_xfer, 1);
 		return;
 	}
-	if (!send->start_ns) {
+	if (!send->start_ns)
 		send->start_ns = zipc_now_ns();
-		send->start_sharing = engine->active;
-	}
 	send->receiver_xfer = msg->receiver_xfer;
 	send->credit += msg->count;
 	if (zipc_list_empty(&send->ready))
@@ -464,8 +480,7 @@ void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const str
 	send->status = zipc_fin_status(send, msg->status);
 	if (!msg->status && send->start_ns && !send->measured) {
 		send->measured = 1;
-		zipc_policy_done(peer->rates, send->nbytes, send->mode, zipc_now_ns() - send->start_ns,
-				 (send->start_sharing + engine->active) / 2);
+		zipc_policy_done(&peer->judge, send->nbytes, send->mode, send->start_ns, zipc_now_ns());
 	}
 	if (send->status)
 		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x failed at the receiver: %s", send->id,

@@ -346,7 +346,7 @@ static void test_engine_truncation_measured(void **state)
 		fake_run(&w);
 		transfer_check(&t);
 		transfer_free(&t);
-		assert_false(fake_peer(&w, 0, 1)->rates[0].pending[ZIPC_MODE_ZIP]);
+		assert_int_equal(fake_peer(&w, 0, 1)->judge.classes[0].under_way, 0);
 	}
 	check_idle(&w);
 	fake_close(&w);

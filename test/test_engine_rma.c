@@ -507,7 +507,6 @@ static void test_rma_incompressible(void **state)
 static void test_rma_read_measured(void **state)
 {
 	struct zipc_engine_attr attr = {.policy = ZIPC_POLICY_AUTO};
-	const struct zipc_rates *rates;
 	struct fake_world w;
 	struct access a;
 	int i;
@@ -521,10 +520,9 @@ static void test_rma_read_measured(void **state)
 		access_check(&a);
 		access_free(&a);
 	}
-	rates = &fake_peer(&w, 0, 1)->read_rates[0];
-	assert_true(rates->known[ZIPC_MODE_ZIP] && rates->known[ZIPC_MODE_PROBE]);
-	rates = &fake_peer(&w, 1, 0)->rates[0];
-	assert_false(rates->known[ZIPC_MODE_ZIP] || rates->known[ZIPC_MODE_PROBE]);
+	assert_true(fake_peer(&w, 0, 1)->read_judge.end_ns > 0);
+	assert_true(fake_peer(&w, 0, 1)->read_judge.classes[0].sum.begun);
+	assert_int_equal(fake_peer(&w, 1, 0)->judge.end_ns, 0);
 	check_idle(&w);
 	fake_close(&w);
 }
@@ -583,7 +581,10 @@ static void test_rma_drop(void **state)
 	zipc_send_drop(send);
 	assert_int_equal(zipc_read_begin(w.node[0].engine, fake_peer(&w, 0, 1), a.iov, a.niov, a.segs, a.nsegs, 0, NULL, &recv), 0);
 	zipc_read_drop(recv);
-	assert_false(fake_peer(&w, 0, 1)->read_rates[0].pending[ZIPC_MODE_ZIP]);
+	assert_int_equal(fake_peer(&w, 0, 1)->judge.classes[0].under_way, 0);
+	assert_int_equal(fake_peer(&w, 0, 1)->judge.classes[0].spent, 0);
+	assert_int_equal(fake_peer(&w, 0, 1)->read_judge.classes[0].under_way, 0);
+	assert_int_equal(fake_peer(&w, 0, 1)->read_judge.classes[0].spent, 0);
 	fake_run(&w);
 	access_free(&a);
 	check_idle(&w);
