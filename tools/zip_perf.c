@@ -226,17 +226,27 @@ static int zips_meet(struct side *side)
 	return size < MEET_BYTES;
 }
 
+/* Messages and time that one warming up takes at least and at most. zip compares the two ways over some messages of each size first. */
+static int warm_enough(const struct side *side, enum perf_stack stack, const struct perf_options *options, uint64_t messages, uint64_t ns)
+{
+	if (stack == PERF_RAW || messages >= 4 * (uint64_t)side->plan.window + 16)
+		return 1;
+	return (double)ns > 1e9 * (options->seconds > 0.5 ? 4 * options->seconds : 2);
+}
+
 /* Untimed rounds that make connections, touch memory and let zip measure; and how many messages fill the time of a round. */
 static int warm_up(struct side *side, const struct perf_options *options, struct perf_row *row, enum perf_stack stack)
 {
 	struct perf_side_result results[2];
-	uint64_t ns = 0, iters = side->plan.window;
-	double per_message;
+	uint64_t ns = 0, all_ns = 0, messages = 0, iters = side->plan.window;
+	double per_message = 0;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2 || !warm_enough(side, stack, options, messages, all_ns); i++) {
 		if (round_both(side, stack, row->size, iters, &ns, results))
 			return -1;
 		row->wrong += results[0].wrong + results[1].wrong;
+		messages += iters;
+		all_ns += ns;
 		per_message = (double)ns / (double)iters;
 		/* A first look at few small messages says little: one tenth of a round says more. */
 		if (options->timed && !i && per_message * (double)iters < options->seconds * 1e8)
