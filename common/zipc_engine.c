@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "zipc_engine_priv.h"
+#include "zipc_proc.h"
 
 uint64_t zipc_now_ms(void)
 {
@@ -61,7 +62,7 @@ void zipc_log(struct zipc_engine *engine, enum zipc_log_level level, const char 
 static uint64_t zipc_host_id(void)
 {
 	char text[128] = "";
-	struct stat st;
+	uint64_t ns = zipc_process_namespace();
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
 
 	if (!file)
@@ -69,9 +70,9 @@ static uint64_t zipc_host_id(void)
 	if (!fgets(text, sizeof(text) - 32, file))
 		text[0] = 0;
 	fclose(file);
-	if (!text[0] || stat("/proc/self/ns/pid", &st))
+	if (!text[0] || !ns)
 		return 0;
-	snprintf(text + strlen(text), 32, "%llx", (unsigned long long)st.st_ino);
+	snprintf(text + strlen(text), 32, "%llx", (unsigned long long)ns);
 	return XXH3_64bits(text, strlen(text));
 }
 
@@ -174,10 +175,34 @@ void zipc_engine_stats(const struct zipc_engine *engine, struct zipc_stats *stat
 		stats->peers_ready += zipc_peer_ready(zipc_container(entry, struct zipc_peer, link));
 }
 
-void zipc_engine_count_raw(struct zipc_engine *engine, enum zipc_raw_reason reason)
+void zipc_engine_count_raw(struct zipc_engine *engine, struct zipc_peer *peer, enum zipc_raw_reason reason, size_t nbytes)
 {
-	if (reason != ZIPC_RAW_SMALL)
-		engine->stats.raw[reason]++;
+	if (reason == ZIPC_RAW_SMALL)
+		return;
+	engine->stats.raw[reason]++;
+	engine->stats.raw_bytes += nbytes;
+	if (!peer)
+		return;
+	peer->stats.raw[reason]++;
+	peer->stats.raw_bytes += nbytes;
+}
+
+size_t zipc_engine_see_peers(const struct zipc_engine *engine, size_t most,
+			     void (*see)(void *ctx, size_t index, const struct zipc_peer_view *peer), void *ctx)
+{
+	const struct zipc_list *entry;
+	size_t n = 0;
+
+	for (entry = engine->peers.next; entry != &engine->peers && n < most; entry = entry->next) {
+		const struct zipc_peer *peer = zipc_container(entry, struct zipc_peer, link);
+		const struct zipc_peer_view view = {
+			.main_addr = peer->main_addr, .main_len = peer->main_len, .ready = zipc_peer_ready(peer),
+			.active = zipc_peer_active(peer), .stats = peer->stats,
+		};
+
+		see(ctx, n++, &view);
+	}
+	return engine->npeers;
 }
 
 /* ---- control messages */

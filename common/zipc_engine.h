@@ -105,6 +105,7 @@ enum zipc_raw_reason {
 	ZIPC_RAW_REASONS
 };
 
+/* What an engine did, or, but for what is marked, what it did with one peer. */
 struct zipc_stats {
 	uint64_t sends;          /* messages sent as transfers */
 	uint64_t recvs;          /* messages received as transfers */
@@ -113,7 +114,9 @@ struct zipc_stats {
 	uint64_t recv_bytes;
 	uint64_t recv_wire_bytes;
 	uint64_t raw[ZIPC_RAW_REASONS]; /* large enough messages that went raw, by reason (SMALL is not counted) */
+	uint64_t raw_bytes;      /* and their bytes */
 	uint64_t errors;         /* transfers that failed */
+	/* of an engine only: */
 	uint64_t staging_bytes;  /* in use now */
 	uint64_t peers_ready;    /* now */
 	/* where the time went, nanoseconds; all 0 unless zipc_engine_attr.timing is set */
@@ -157,8 +160,21 @@ uint64_t zipc_now_ms(void);
 
 uint64_t zipc_engine_epoch(const struct zipc_engine *engine);
 void zipc_engine_stats(const struct zipc_engine *engine, struct zipc_stats *stats);
-/* Counts a large enough message that went raw. SMALL is not counted. */
-void zipc_engine_count_raw(struct zipc_engine *engine, enum zipc_raw_reason reason);
+/* Counts a large enough message that went raw, to a peer that may be NULL when it is not known. SMALL is not counted. */
+void zipc_engine_count_raw(struct zipc_engine *engine, struct zipc_peer *peer, enum zipc_raw_reason reason, size_t nbytes);
+
+/* One peer, for those who watch. */
+struct zipc_peer_view {
+	const void *main_addr;   /* of its application's endpoint, without mark; valid in the call */
+	size_t main_len;
+	int ready;
+	unsigned active;         /* transfers under way, both ways */
+	struct zipc_stats stats;
+};
+
+/* Calls `see` for the first `most` peers in the order in which they were met, which stays the same. Returns how many there are. */
+size_t zipc_engine_see_peers(const struct zipc_engine *engine, size_t most,
+			     void (*see)(void *ctx, size_t index, const struct zipc_peer_view *peer), void *ctx);
 
 /*
  * Moves everything that can move: queued control messages, at most one encode and one decode, new credits, watch over

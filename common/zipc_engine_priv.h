@@ -139,6 +139,7 @@ struct zipc_peer {
 	struct zipc_ctl hello, ping, abort;
 	uint64_t heard_ms, checked_ms, ping_ms; /* ping_ms: when the last ping was queued */
 	struct zipc_judge judge, read_judge; /* of messages and writes, and of reads */
+	struct zipc_stats stats;
 	unsigned blocked;      /* number of the flush pass in which it refused a message */
 	uint16_t main_len, comp_len;
 	uint8_t main_addr[ZIPC_ADDR_MAX], comp_addr[ZIPC_ADDR_MAX];
@@ -275,6 +276,13 @@ void zipc_ctl_send(struct zipc_engine *engine, struct zipc_ctl *ctl, struct zipc
 void zipc_ctl_header(const struct zipc_engine *engine, struct zipc_control_v1 *hdr, enum zipc_control_type type, size_t len);
 
 uint64_t zipc_now_ns(void);
+
+/* Adds to a counter of a peer and to that of its engine. */
+#define ZIPC_COUNT(peer, field, n)                                 \
+	do {                                                       \
+		(peer)->engine->stats.field += (n);                \
+		(peer)->stats.field += (n);                        \
+	} while (0)
 
 /* The time for the statistics, if anybody wants to know it. */
 static inline uint64_t zipc_tick(const struct zipc_engine *engine)

@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "zipc_engine_priv.h"
+#include "zipc_proc.h"
 
 static struct zipc_peer **zipc_addr_bucket(struct zipc_engine *engine, const void *addr, size_t len)
 {
@@ -190,34 +191,6 @@ int zipc_peer_retired(const struct zipc_engine *engine, uint64_t epoch)
 		if (epoch && engine->retired[i] == epoch)
 			return 1;
 	return 0;
-}
-
-/*
- * When a process of this machine started, in clock ticks; 0 if it is not there any more. One that has ended and that nobody
- * has waited for has a number still, and a number can be given to another process.
- */
-static uint64_t zipc_process_born(uint32_t pid)
-{
-	char path[32], text[512], state = 'Z';
-	unsigned long long born = 0;
-	const char *rest;
-	FILE *file;
-	size_t n;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "r");
-	if (!file)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[n] = 0;
-	/* The name before the state may hold anything. */
-	rest = strrchr(text, ')');
-	if (!rest ||
-	    sscanf(rest, ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &born) != 2 ||
-	    state == 'Z' || state == 'X')
-		return 0;
-	return born;
 }
 
 /* The hello's fields that transfers rely on: what is missing or impossible makes a peer that gets plain messages. */

@@ -206,7 +206,7 @@ void zipc_recv_finish(struct zipc_recv *recv, int status)
 	recv->status = status;
 	zipc_recv_unwant(recv);
 	if (status && status != ZIPC_ERR_TRUNC)
-		engine->stats.errors++;
+		ZIPC_COUNT(recv->peer, errors, 1);
 	if (recv->granted > recv->announced) /* nobody will hear that these are waited for */
 		zipc_recv_take_back(recv, recv->announced);
 	if ((last = zipc_list_pop(&recv->last))) /* to be dropped */
@@ -217,8 +217,8 @@ void zipc_recv_finish(struct zipc_recv *recv, int status)
 
 static void zipc_recv_complete(struct zipc_recv *recv)
 {
-	recv->engine->stats.recvs++;
-	recv->engine->stats.recv_bytes += recv->nbytes;
+	ZIPC_COUNT(recv->peer, recvs, 1);
+	ZIPC_COUNT(recv->peer, recv_bytes, recv->nbytes);
 	zipc_recv_finish(recv, recv->keep < recv->nbytes && !recv->discard ? ZIPC_ERR_TRUNC : 0);
 }
 
@@ -363,8 +363,8 @@ void zipc_recv_drop(struct zipc_recv *recv)
 		return;
 	}
 	if (!recv->aborted) {
-		recv->engine->stats.recvs++;
-		recv->engine->stats.recv_bytes += recv->nbytes;
+		ZIPC_COUNT(recv->peer, recvs, 1);
+		ZIPC_COUNT(recv->peer, recv_bytes, recv->nbytes);
 	}
 	zipc_recv_refuse(recv, recv->aborted ? ZIPC_ERR_PEER : 0);
 }
@@ -629,7 +629,7 @@ static int zipc_recv_decode(struct zipc_recv *recv, const struct zipc_slot *slot
 	size_t n = recv->nbytes - offset < recv->chunk ? (size_t)(recv->nbytes - offset) : recv->chunk;
 	size_t keep = recv->keep - offset < n ? (size_t)(recv->keep - offset) : n;
 
-	engine->stats.recv_wire_bytes += slot->bytes;
+	ZIPC_COUNT(recv->peer, recv_wire_bytes, slot->bytes);
 	if ((recv->rma_flags & ZIPC_RMA_POLL) && slot->chunk == recv->nwant - 1)
 		return zipc_rma_decode_last(recv, offset, n, slot->buf, slot->bytes);
 	return engine->dev_ops->decode(engine->dev, recv->iov, recv->niov, offset, n, keep, slot->buf, slot->bytes);

@@ -101,7 +101,7 @@ static void zipc_send_report(struct zipc_send *send, int status)
 		return;
 	send->state = ZIPC_SEND_REPORTED;
 	if (status)
-		engine->stats.errors++;
+		ZIPC_COUNT(send->peer, errors, 1);
 	if (!(send->flags & ZIPC_SEND_REPLY))
 		engine->cb->send_done(engine->ctx, send->cookie, status);
 	else if (send->niov) /* else it was refused */
@@ -328,8 +328,8 @@ void zipc_send_announce(struct zipc_send *send, size_t len)
 	if (zipc_peer_active(send->peer) == 1)
 		send->peer->heard_ms = zipc_now_ms(); /* silence is counted from here */
 	if (!send->over) { /* else it only says why there is none */
-		engine->stats.sends++;
-		engine->stats.send_bytes += send->nbytes;
+		ZIPC_COUNT(send->peer, sends, 1);
+		ZIPC_COUNT(send->peer, send_bytes, send->nbytes);
 	}
 	zipc_ctl_send(engine, &send->ctl, send->peer, &send->msg, len, zipc_send_ctl_done);
 	zipc_send_settle(send);
@@ -585,7 +585,7 @@ static int zipc_send_chunk(struct zipc_engine *engine, struct zipc_send *send)
 		return 1;
 	}
 	send->staged = NULL;
-	engine->stats.wire_bytes += slot->bytes;
+	ZIPC_COUNT(peer, wire_bytes, slot->bytes);
 	if (!engine->wire_frames++)
 		engine->wire_since_ns = zipc_tick(engine);
 	send->in_flight++;

@@ -405,7 +405,7 @@ bool fake_send(struct fake_world *world, int from, int to, const void *buf, size
 	packet->tag = tag;
 	if (ret) {
 		msg->done = 1;
-		zipc_engine_count_raw(world->node[from].engine, (enum zipc_raw_reason)(ret - 1));
+		zipc_engine_count_raw(world->node[from].engine, fake_peer(world, from, to), (enum zipc_raw_reason)(ret - 1), len);
 	} else if (world->late_commit) {
 		packet = fake_packet_new(world, FAKE_COMMIT, from, from, NULL, 0);
 		packet->send = send;

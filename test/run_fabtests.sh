@@ -76,9 +76,9 @@ exclude_reason() {
 	done < "$zip_top/fabtests/zip.exclude"
 }
 
-# How many messages became transfers, from the lines that FI_ZIP_STATS prints.
+# How many messages became transfers, from the tables that FI_ZIP_STATS prints.
 transfers() {
-	sed -n 's/.*zip: sen[a-z]* \([0-9][0-9]*\) .*/\1/p' "$1.yml" | awk '{ n += $1 } END { print n + 0 }'
+	sed -n 's/.*all of the domain *\([0-9][0-9]*\) .*/\1/p' "$1.yml" | awk '{ n += $1 } END { print n + 0 }'
 }
 
 # compare LOG LABEL: the verdict on every test that passes over the core

@@ -55,7 +55,7 @@ struct zipfi_param {
 	enum zipc_dtype dtype;
 	enum zipc_policy policy;
 	enum zipfi_stats stats;
-	int host, verify;
+	int stat_page, host, verify;
 	int relaxed; /* orders between messages and RMA that a transfer breaks are given up */
 };
 
@@ -116,6 +116,7 @@ struct zipfi_domain {
 	bool thread_running;
 	atomic_bool thread_stop;
 	uint32_t addr_format;
+	struct zipc_page *page; /* of counters, or NULL */
 };
 
 /* One thing an application can wait on: an epoll fd with the core's fds and an eventfd in it. fds are -1 when there are none. */
@@ -261,6 +262,9 @@ struct zipfi_ep {
 	uint8_t comp_name[ZIPC_ADDR_MAX];
 	unsigned greeted;
 	struct zipc_list peeks;          /* peeks that wait for a control record */
+	bool paged;                      /* counted among the page's endpoints, */
+	int page_section;                /* -1: without a section */
+	uint64_t page_ms;                /* when counters were last copied there */
 	bool closed;                     /* kept only because the core may still name its records */
 	atomic_bool busy;                /* copy of zipc_engine_busy, read without the lock */
 	atomic_bool work;                /* the engine could go on at once */
@@ -430,6 +434,17 @@ void zipfi_beacon_close(struct zipfi_ep *ep);
 void zipfi_beacon_announce(struct zipfi_ep *ep, const struct zipfi_addr *to);
 /* Reads what has arrived; unless `now`, only when the last look was some time ago. */
 void zipfi_beacon_poll(struct zipfi_ep *ep, bool now);
+
+/* ---- counters for others to see (zipfi_page.c) */
+
+void zipfi_page_open(struct zipfi_domain *domain);
+/* Prints them, if that was asked for. */
+void zipfi_page_close(struct zipfi_domain *domain);
+/* Under ep->lock; while it has an engine. */
+void zipfi_page_attach(struct zipfi_ep *ep);
+/* Now and then. */
+void zipfi_page_update(struct zipfi_ep *ep);
+void zipfi_page_detach(struct zipfi_ep *ep);
 
 /* ---- companion (zipfi_comp.c) */
 

@@ -229,6 +229,8 @@ void zipfi_comp_progress(struct zipfi_ep *ep)
 	if (!zipc_list_empty(&ep->ctl_repost))
 		zipfi_comp_repost(ep);
 	work = zipc_engine_progress(ep->engine);
+	if (ep->paged)
+		zipfi_page_update(ep);
 	if (!zipc_list_empty(&ep->peeks)) {
 		zipfi_peek_progress(ep);
 		work = true;
@@ -419,17 +421,20 @@ int zipfi_comp_open(struct zipfi_ep *ep)
 		ret = zipfi_comp_open_engine(ep);
 	if (!ret)
 		ret = zipfi_comp_post_buffers(ep);
-	if (ret)
+	if (ret) {
 		zipfi_comp_close(ep);
-	else
-		zipfi_comp_wait(ep);
-	return ret;
+		return ret;
+	}
+	zipfi_page_attach(ep);
+	zipfi_comp_wait(ep);
+	return 0;
 }
 
 void zipfi_comp_close(struct zipfi_ep *ep)
 {
 	int i;
 
+	zipfi_page_detach(ep);
 	zipfi_beacon_close(ep);
 	if (ep->comp)
 		fi_close(&ep->comp->fid);

@@ -27,6 +27,7 @@ static int zipfi_domain_close(struct fid *fid)
 	if (ret)
 		return ret;
 	zipfi_domain_stop_thread(domain);
+	zipfi_page_close(domain);
 	while ((entry = zipc_list_pop(&domain->graveyard)))
 		zipfi_ep_free(zipfi_of(entry, zipfi_ep, domain_link));
 	pthread_mutex_destroy(&domain->lock);
@@ -152,6 +153,7 @@ int zipfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 	pthread_mutex_init(&domain->lock, NULL);
 	zipc_list_init(&domain->eps);
 	zipc_list_init(&domain->graveyard);
+	zipfi_page_open(domain);
 	fi_freeinfo(core_info);
 	*domain_p = &domain->fid;
 	return 0;

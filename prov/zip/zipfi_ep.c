@@ -490,21 +490,6 @@ static struct fi_zip_ops zipfi_zip_ops = {
 	.read_stats = zipfi_read_stats,
 };
 
-static void zipfi_ep_print_stats(struct zipfi_ep *ep)
-{
-	struct fi_zip_stats st;
-
-	if (zipfi_param.stats != ZIPFI_STATS_ON || zipfi_read_stats(&ep->fid.fid, &st, sizeof(st)))
-		return;
-	fprintf(stderr,
-		"zip: sends %llu bytes %llu wire %llu, recvs %llu bytes %llu wire %llu, raw peer %llu data %llu off %llu "
-		"slow %llu, errors %llu\n",
-		(unsigned long long)st.send_transfers, (unsigned long long)st.send_bytes, (unsigned long long)st.send_wire_bytes,
-		(unsigned long long)st.recv_transfers, (unsigned long long)st.recv_bytes, (unsigned long long)st.recv_wire_bytes,
-		(unsigned long long)st.raw_peer, (unsigned long long)st.raw_data, (unsigned long long)st.raw_off,
-		(unsigned long long)st.raw_slow, (unsigned long long)st.errors);
-}
-
 static void zipfi_ep_unbind(struct zipfi_ep *ep)
 {
 	if (ep->tx_cq)
@@ -544,7 +529,6 @@ static int zipfi_ep_close(struct fid *fid)
 	pthread_mutex_unlock(&domain->lock);
 	zipfi_ep_unbind(ep);
 	zipfi_ep_settle(ep);
-	zipfi_ep_print_stats(ep);
 	zipfi_lock(domain, &ep->lock);
 	zipfi_comp_close(ep);
 	zipfi_unlock(domain, &ep->lock);

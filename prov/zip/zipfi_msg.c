@@ -19,6 +19,7 @@ struct zipfi_out {
 	uint64_t tag, data, flags; /* flags of fi_sendmsg */
 	uint64_t kind;             /* FI_MSG or FI_TAGGED */
 	void *context;
+	struct zipc_peer *peer;    /* found on the way, or NULL */
 	bool defaults;             /* not a ...msg call: the endpoint's op_flags hold */
 };
 
@@ -156,7 +157,7 @@ static unsigned zipfi_send_flags(const struct zipfi_out *out, bool copy, bool fo
 }
 
 /* Returns 1 + reason when the message is to go to the core as it is, 0 when a transfer was started, else an error. */
-static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, const struct zipfi_out *out, bool copy, bool force)
+static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, struct zipfi_out *out, bool copy, bool force)
 {
 	struct zipfi_rec *rec = NULL, *placeholder = NULL;
 	struct zipfi_addr addr;
@@ -178,7 +179,8 @@ static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, const struct zipfi_out *o
 	if (ep->order_raw && !force) {
 		ret = 1 + ZIPC_RAW_OFF;
 	} else {
-		ret = zipc_send_begin(ep->engine, zipfi_peer(ep, &addr), out->iov, out->niov, out->total, out->tag,
+		out->peer = zipfi_peer(ep, &addr);
+		ret = zipc_send_begin(ep->engine, out->peer, out->iov, out->niov, out->total, out->tag,
 				      zipfi_send_flags(out, copy, force), rec, &send,
 				      (struct zipc_placeholder_v1 *)placeholder->bounce);
 	}
@@ -223,7 +225,7 @@ static bool zipfi_fenced(struct zipfi_ep *ep, uint64_t flags)
 	return (flags & FI_FENCE) && ep->engine && atomic_load(&ep->busy);
 }
 
-static ssize_t zipfi_offer(struct zipfi_ep *ep, const struct zipfi_out *out)
+static ssize_t zipfi_offer(struct zipfi_ep *ep, struct zipfi_out *out)
 {
 	bool escape = zipfi_must_escape(ep, out);
 	bool inject = out->flags & FI_INJECT;
@@ -255,11 +257,11 @@ static ssize_t zipfi_core_sendmsg(struct zipfi_ep *ep, const struct zipfi_out *o
 	return fi_sendmsg(ep->core, &msg, flags);
 }
 
-static void zipfi_count_raw(struct zipfi_ep *ep, enum zipc_raw_reason reason)
+static void zipfi_count_raw(struct zipfi_ep *ep, struct zipc_peer *peer, enum zipc_raw_reason reason, size_t nbytes)
 {
 	zipfi_lock(ep->domain, &ep->lock);
 	if (ep->engine)
-		zipc_engine_count_raw(ep->engine, reason);
+		zipc_engine_count_raw(ep->engine, peer, reason, nbytes);
 	zipfi_unlock(ep->domain, &ep->lock);
 }
 
@@ -288,7 +290,7 @@ static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
 	if (ret)
 		zipfi_rec_put(rec);
 	else if (raw != 1 + ZIPC_RAW_SMALL)
-		zipfi_count_raw(ep, (enum zipc_raw_reason)(raw - 1));
+		zipfi_count_raw(ep, out->peer, (enum zipc_raw_reason)(raw - 1), out->total);
 	return ret;
 }
 
@@ -406,7 +408,7 @@ static ssize_t zipfi_inject_escape(struct zipfi_ep *ep, const void *buf, size_t 
 				   uint64_t tag, uint64_t kind)
 {
 	const struct iovec iov = {(void *)(uintptr_t)buf, len};
-	const struct zipfi_out out = {
+	struct zipfi_out out = {
 		.iov = &iov, .niov = 1, .total = len, .dest = dest, .data = data, .flags = flags, .tag = tag, .kind = kind,
 	};
 

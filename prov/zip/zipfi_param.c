@@ -25,8 +25,10 @@ void zipfi_param_define(void)
 	fi_param_define(&zipfi_settings, "verify", FI_PARAM_BOOL,
 			"Decode every chunk and compare before it is sent (default: no)");
 	fi_param_define(&zipfi_settings, "stats", FI_PARAM_STRING,
-			"Counters: on (print an endpoint's to stderr when it closes), times (only take times, for programs that "
-			"read them), off (default: off)");
+			"Counters: on (take times as well, and print a table to stderr when a domain closes), times (only take times, "
+			"for programs that read them), off (default: off)");
+	fi_param_define(&zipfi_settings, "stat_page", FI_PARAM_BOOL,
+			"Let zip_stat of the same user see counters, through a file in /dev/shm (default: yes)");
 	fi_param_define(&zipfi_settings, "relaxed_order", FI_PARAM_BOOL,
 			"Compress although an endpoint with RMA has an order (reads or writes after sends) that a transfer breaks; for "
 			"FI_HOOK=zip, where the core offers orders that nobody has asked for (default: no)");
@@ -140,7 +142,7 @@ int zipfi_param_read(void)
 
 	zipfi_param = (struct zipfi_param){
 		.min_size = 65536, .chunk = 1048576, .staging = 33554432,
-		.codec = ZIPC_CODEC_ENTROPY, .dtype = ZIPC_DTYPE_RAW, .host = 1,
+		.codec = ZIPC_CODEC_ENTROPY, .dtype = ZIPC_DTYPE_RAW, .host = 1, .stat_page = 1,
 	};
 	bad |= zipfi_param_size("min_size", 1, SIZE_MAX, 1, &zipfi_param.min_size);
 	bad |= zipfi_param_size("chunk", 8192, 64u << 20, 8192, &zipfi_param.chunk);
@@ -150,6 +152,7 @@ int zipfi_param_read(void)
 	bad |= zipfi_param_bool("host", &zipfi_param.host);
 	bad |= zipfi_param_bool("verify", &zipfi_param.verify);
 	bad |= zipfi_param_stats();
+	bad |= zipfi_param_bool("stat_page", &zipfi_param.stat_page);
 	bad |= zipfi_param_bool("relaxed_order", &zipfi_param.relaxed);
 	bad |= zipfi_param_policy();
 	return bad ? -FI_EINVAL : 0;
