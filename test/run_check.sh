@@ -125,6 +125,11 @@ stack_steps() {
 	step "e2e libfabric $version ($build)" 900 "$zip_top/test/run_e2e.sh" --build "$(build_dir "$build")" "$@"
 }
 
+tools_steps() {
+	is_built check || { step_skip tools "build check failed"; return 0; }
+	step "tools" 180 "$zip_top/test/run_isolated.sh" "$zip_top/test/run_tools.sh" --build "$(build_dir check)"
+}
+
 fabtests_steps() {
 	is_built check-2.1 || return 0
 	step "fabtests" 1200 "$zip_top/test/run_fabtests.sh" --libfabric "$zip_lf21_prefix" --fabtests "$zip_lf21_fabtests" \
@@ -152,6 +157,7 @@ if is_built check; then
 	step_later "pingpong" 300 "$zip_top/test/run_pingpong.sh" "$(build_dir check)/.libs"
 fi
 steps_wait
+tools_steps
 fabtests_steps
 [ $with_21 = no ] || stack_steps check-2.1 2.1
 stack_steps check 1.17

@@ -69,12 +69,13 @@ static int connect_once(const struct addrinfo *to, const char *from)
 int perf_oob_connect(const struct perf_options *options)
 {
 	struct addrinfo *list = resolve(options->host, options->port, 0);
+	unsigned seconds = options->plan.timeout_s < CONNECT_SECONDS ? options->plan.timeout_s : CONNECT_SECONDS;
 	int fd = -1;
 
 	if (!list)
 		return -1;
 	/* The server may have been started a moment ago. */
-	for (int tries = 0; fd < 0 && tries < CONNECT_SECONDS * 10; tries++) {
+	for (unsigned tries = 0; fd < 0 && tries < seconds * 10; tries++) {
 		for (struct addrinfo *to = list; to && fd < 0; to = to->ai_next)
 			fd = connect_once(to, options->bind);
 		if (fd < 0 && errno != ECONNREFUSED)
