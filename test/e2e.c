@@ -112,10 +112,11 @@ static struct fi_info *e2e_getinfo(struct e2e *e)
 	hints->caps = e->opts.caps ? e->opts.caps : FI_MSG | FI_TAGGED;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->domain_attr->mr_mode = e->opts.mr_mode ? e->opts.mr_mode & ~E2E_MR_SCALABLE :
+					FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = e->opts.threading ? e->opts.threading : FI_THREAD_DOMAIN;
 	hints->domain_attr->data_progress = e->opts.progress;
-	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = e->opts.order ? e->opts.order : FI_ORDER_SAS;
 	if (fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info)) {
 		printf("the stack %s does not offer these capabilities\n", getenv("FI_PROVIDER"));
 		fflush(stdout);
@@ -145,6 +146,7 @@ static void e2e_bind(struct e2e *e)
 {
 	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
 	uint64_t selective = e->opts.selective ? FI_SELECTIVE_COMPLETION : 0;
+	bool rma = e->opts.caps & FI_RMA;
 
 	if (!e->opts.no_cq) {
 		e2e_open_cq(e, &e->txcq);
@@ -163,8 +165,8 @@ static void e2e_bind(struct e2e *e)
 		return;
 	E2E_OK(fi_cntr_open(e->domain, &attr, &e->txcntr, NULL));
 	E2E_OK(fi_cntr_open(e->domain, &attr, &e->rxcntr, NULL));
-	E2E_OK(fi_ep_bind(e->ep, &e->txcntr->fid, FI_SEND));
-	E2E_OK(fi_ep_bind(e->ep, &e->rxcntr->fid, FI_RECV));
+	E2E_OK(fi_ep_bind(e->ep, &e->txcntr->fid, FI_SEND | (rma ? FI_WRITE | FI_READ : 0)));
+	E2E_OK(fi_ep_bind(e->ep, &e->rxcntr->fid, FI_RECV | (rma ? FI_REMOTE_WRITE | FI_REMOTE_READ : 0)));
 }
 
 static bool e2e_runs_zip(const struct e2e *e, int rank)
@@ -212,11 +214,16 @@ void e2e_open(struct e2e *e)
 	e2e_barrier(e);
 }
 
-static void e2e_done(struct fid_cq *cq, ssize_t n, struct fi_cq_tagged_entry *entry, fi_addr_t src)
+static void e2e_done(struct e2e *e, struct fid_cq *cq, ssize_t n, struct fi_cq_tagged_entry *entry, fi_addr_t src)
 {
 	struct fi_cq_err_entry error = {0};
 	struct e2e_op *op;
 
+	if (n == 1 && (entry->flags & FI_REMOTE_WRITE)) {
+		E2E_CHECK(e->nremote < E2E_REMOTE, "too many remote completions");
+		e->remote[e->nremote++] = *entry;
+		return;
+	}
 	if (n == 1) {
 		op = entry->op_context;
 		E2E_CHECK(op, "a completion without context, flags %#llx", (unsigned long long)entry->flags);
@@ -233,14 +240,14 @@ static void e2e_done(struct fid_cq *cq, ssize_t n, struct fi_cq_tagged_entry *en
 	op->done = true;
 }
 
-static bool e2e_read(struct fid_cq *cq)
+static bool e2e_read(struct e2e *e, struct fid_cq *cq)
 {
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t src = FI_ADDR_NOTAVAIL;
 	ssize_t n = fi_cq_readfrom(cq, &entry, 1, &src);
 
 	if (n == 1 || n == -FI_EAVAIL)
-		e2e_done(cq, n, &entry, src);
+		e2e_done(e, cq, n, &entry, src);
 	else
 		E2E_CHECK(n == -FI_EAGAIN, "fi_cq_read: %zd", n);
 	return n != -FI_EAGAIN;
@@ -251,9 +258,9 @@ void e2e_progress(struct e2e *e)
 	bool found = false;
 
 	if (e->txcq)
-		found |= e2e_read(e->txcq);
+		found |= e2e_read(e, e->txcq);
 	if (e->rxcq && e->rxcq != e->txcq)
-		found |= e2e_read(e->rxcq);
+		found |= e2e_read(e, e->rxcq);
 	if (!found) /* there are more processes than cores */
 		sched_yield();
 	if (e->txcntr && !e->txcq)

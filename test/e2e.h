@@ -17,12 +17,15 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #include "fi_ext_zip.h"
 
 #define E2E_RANKS 10
 #define E2E_SKIP 77
+#define E2E_REMOTE 256
+#define E2E_MR_SCALABLE (1 << 30)
 
 #define E2E_CHECK(condition, ...)                                                                       \
 	do {                                                                                            \
@@ -47,8 +50,10 @@ struct e2e_opts {
 	enum fi_progress progress;
 	bool one_cq;               /* one CQ for both directions */
 	bool selective;
-	bool counters;             /* bind counters for sends and receives */
+	bool counters;             /* bind counters for sends and receives, and with FI_RMA for writes and reads of both sides */
 	bool no_cq;                /* and nothing else */
+	uint64_t order;            /* 0: FI_ORDER_SAS */
+	int mr_mode;               /* 0: what a core of today asks for; E2E_MR_SCALABLE: nothing */
 	unsigned plain_ranks;      /* bit r: rank r runs the core alone */
 	const char *env[4][2];     /* settings made before libfabric is touched */
 };
@@ -65,6 +70,9 @@ struct e2e {
 	struct fid_ep *ep;
 	fi_addr_t peer[E2E_RANKS];
 	struct fi_zip_ops *zip;    /* NULL without zip */
+	/* Completions of remote writes with immediate data, in the order in which they were read. */
+	struct fi_cq_tagged_entry remote[E2E_REMOTE];
+	unsigned nremote;
 };
 
 /* One operation. Its address is the context. */

@@ -6,7 +6,7 @@
  * its own, over which the transfer engine (common/) speaks; the application's messages stay on the first.
  *
  * Locks, in the order in which they are taken: ep->lock (engine and companion), then a leaf: cq->lock (lists of
- * completions), ep->rec_lock (free records), av->lock. No lock is held while the application's core objects are called;
+ * completions), ep->rec_lock (free records), av->lock, domain->mr_lock (table of regions). No lock is held while the application's core objects are called;
  * the companion is called under ep->lock, which nobody else can need there. Under FI_THREAD_DOMAIN no lock is taken.
  */
 #ifndef ZIPFI_H
@@ -28,10 +28,15 @@
 #define ZIPFI_CORE_PROV_ONLY (1ULL << 59)
 
 #define ZIPFI_IOV_MAX ZIPC_IOV_MAX
+/* Orders of which one half is a write or a read, all of which a transfer breaks. */
+#define ZIPFI_ORDER_RMA (FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAR | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAR | \
+			 FI_ORDER_SAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW)
 #define ZIPFI_IDLE_READS 128   /* an idle endpoint's companion is looked at on every so many reads of a CQ */
 #define ZIPFI_CQ_BATCH 16
 #define ZIPFI_STAGES 4        /* regions of staging memory */
 #define ZIPFI_CTL_BUFS 64     /* receives kept posted for control messages */
+#define ZIPFI_MR_BITS 8       /* of the table of regions */
+#define ZIPFI_RMA_POLLED (1u << 20) /* bytes from which a write whose target may poll its memory is a transfer */
 #define ZIPFI_GREET_MAX 32    /* peers greeted when they are inserted; further ones when first sent to */
 
 extern struct fi_provider zipfi_prov;
@@ -55,7 +60,7 @@ struct zipfi_param {
 	enum zipc_dtype dtype;
 	enum zipc_policy policy;
 	enum zipfi_stats stats;
-	int stat_page, host, verify;
+	int stat_page, host, verify, rma;
 	int relaxed; /* orders between messages and RMA that a transfer breaks are given up */
 };
 
@@ -117,6 +122,10 @@ struct zipfi_domain {
 	atomic_bool thread_stop;
 	uint32_t addr_format;
 	struct zipc_page *page; /* of counters, or NULL */
+	bool mr_virtual;       /* regions are addressed by virtual addresses, else by offsets */
+	bool hmem;             /* regions may be memory of devices */
+	pthread_mutex_t mr_lock; /* mrs, and `open` of each region */
+	struct zipc_list mrs[1 << ZIPFI_MR_BITS]; /* by key */
 };
 
 /* One thing an application can wait on: an epoll fd with the core's fds and an eventfd in it. fds are -1 when there are none. */
@@ -148,7 +157,8 @@ struct zipfi_cq {
 struct zipfi_cntr {
 	struct fid_cntr fid;
 	struct zipfi_domain *domain;
-	struct fid_cntr *core; /* counts what the core alone knows: RMA, and a target's events */
+	struct fid_cntr *core; /* counts what the core alone knows: raw RMA, and a target's events */
+	atomic_int mrs;        /* regions bound to it: whoever reads it waits for any endpoint of the domain */
 	atomic_uint_fast64_t success, error;
 	struct zipfi_wait wait;
 	pthread_mutex_t ep_lock;
@@ -172,6 +182,24 @@ struct zipfi_av {
 struct zipfi_mr {
 	struct fid_mr fid;
 	struct fid_mr *core;
+	struct zipfi_domain *domain;
+	struct zipc_list link;  /* the domain's table; nowhere before it is enabled and once it closes */
+	struct zipfi_ep *ep;    /* bound to it: nobody else's key */
+	struct zipfi_cntr *wr_cntr, *rd_cntr; /* FI_RMA_EVENT */
+	uint64_t access;
+	bool enabled;
+	unsigned open;          /* transfers of peers into or out of it */
+	size_t total, niov;     /* niov 0: no memory that a transfer could reach */
+	struct iovec iov[];
+};
+
+/* A peer's transfer into or out of regions here. Under ep->lock. */
+struct zipfi_access {
+	struct zipc_list link;  /* ep->accesses, or ep->free_accesses */
+	struct zipfi_ep *ep;
+	struct zipfi_mr *mr[ZIPC_RMA_SEGS];
+	unsigned nmr;
+	bool write;
 };
 
 struct zipfi_eq {
@@ -198,6 +226,7 @@ struct zipfi_rec {
 	void *context;
 	uint8_t kind;
 	bool report;                     /* a completion is wanted */
+	bool fence;                      /* posted with FI_FENCE: ep->fences counts it until it completes */
 	bool bounced;                    /* the message lands in `bounce` */
 	bool discard;
 	bool busy;                       /* in use, and the core may name it in an event */
@@ -227,12 +256,15 @@ struct zipfi_ep {
 	uint64_t tx_flags, rx_flags;     /* default op_flags */
 	bool tx_selective, rx_selective;
 	bool order_raw;                  /* an ordering was asked for that a transfer would break */
+	bool rma_raw;                    /* writes and reads stay raw: the same for them, or a setting */
+	bool in_order;                   /* the application polls memory for bytes other than the last ones */
+	atomic_uint fences;              /* operations with FI_FENCE that the core has not completed */
 	bool multi_recv;
 	bool enabled;
 	struct zipfi_av *av;
 	struct zipfi_cq *tx_cq, *rx_cq;
 	struct fid_cq *tx_hidden, *rx_hidden; /* core CQs where the application bound none */
-	struct zipfi_cntr *tx_cntr, *rx_cntr;
+	struct zipfi_cntr *tx_cntr, *rx_cntr, *wr_cntr, *rd_cntr, *remote_wr_cntr, *remote_rd_cntr;
 	/* records */
 	pthread_spinlock_t rec_lock;
 	struct zipc_list free_recs;
@@ -265,6 +297,7 @@ struct zipfi_ep {
 	bool paged;                      /* counted among the page's endpoints, */
 	int page_section;                /* -1: without a section */
 	uint64_t page_ms;                /* when counters were last copied there */
+	struct zipc_list accesses, free_accesses; /* struct zipfi_access */
 	bool closed;                     /* kept only because the core may still name its records */
 	atomic_bool busy;                /* copy of zipc_engine_busy, read without the lock */
 	atomic_bool work;                /* the engine could go on at once */
@@ -337,6 +370,12 @@ int zipfi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct
 int zipfi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset);
 int zipfi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 extern struct fi_ops_mr zipfi_mr_ops;
+/* The engine's callbacks for peers' writes and reads. Under ep->lock. */
+int zipfi_rma_open(void *ctx, struct zipc_peer *peer, int write, const struct zipc_rma_seg *segs, size_t nsegs,
+		   struct iovec *iov, size_t *niov, void **target);
+void zipfi_rma_done(void *ctx, void *target, int status, uint64_t data, unsigned flags, size_t nbytes);
+/* The engine is gone: what it had open is closed. */
+void zipfi_accesses_close(struct zipfi_ep *ep);
 
 /* ---- wait objects (zipfi_wait.c) */
 
@@ -368,6 +407,11 @@ int zipfi_cq_attach(struct zipfi_cq *cq, struct zipfi_ep *ep);
 void zipfi_cq_detach(struct zipfi_cq *cq, struct zipfi_ep *ep);
 int zipfi_cntr_attach(struct zipfi_cntr *cntr, struct zipfi_ep *ep);
 void zipfi_cntr_detach(struct zipfi_cntr *cntr, struct zipfi_ep *ep);
+void zipfi_cntr_bind_mr(struct zipfi_cntr *cntr);
+void zipfi_cntr_unbind_mr(struct zipfi_cntr *cntr);
+/* Parks an event that has no record. Waits until there is memory for it: nothing may be lost. */
+void zipfi_cq_park_copy(struct zipfi_cq *cq, const struct fi_cq_tagged_entry *entry, fi_addr_t src,
+			const struct fi_cq_err_entry *err, void *context);
 /* Hands a finished record to its CQ (or frees it) and counts it. Takes only leaf locks. */
 void zipfi_complete(struct zipfi_rec *rec, bool is_send);
 /*
@@ -424,7 +468,32 @@ void zipfi_recv_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *
 void zipfi_recv_error(struct zipfi_rec *rec, const struct fi_cq_err_entry *err);
 ssize_t zipfi_cancel(fid_t fid, void *context);
 /* Engine callbacks. */
-extern const struct zipc_engine_cb zipfi_engine_cb;
+extern const struct zipc_engine_cb zipfi_engine_cb, zipfi_engine_cb_no_rma;
+/* The peer behind an address, NULL for one not met; one that has a mark and is new is greeted. Under ep->lock. */
+struct zipc_peer *zipfi_peer(struct zipfi_ep *ep, const struct zipfi_addr *addr);
+/* A large enough message went raw. */
+static inline size_t zipfi_iov_total(const struct iovec *iov, size_t niov)
+{
+	size_t i, total = 0;
+
+	for (i = 0; i < niov; i++)
+		total += iov[i].iov_len;
+	return total;
+}
+
+void zipfi_count_raw(struct zipfi_ep *ep, struct zipc_peer *peer, enum zipc_raw_reason reason, size_t nbytes);
+/* FI_FENCE: -FI_EAGAIN while transfers of ours to this peer are under way, after having moved them on. */
+ssize_t zipfi_fence(struct zipfi_ep *ep, fi_addr_t dest);
+/* Before a record of an operation with FI_FENCE is given to the core; the second when it comes back, for any record. */
+void zipfi_fence_begin(struct zipfi_rec *rec);
+static inline void zipfi_fence_end(struct zipfi_rec *rec)
+{
+	if (rec->fence) {
+		rec->fence = false;
+		atomic_fetch_sub(&rec->ep->fences, 1);
+	}
+}
+
 struct zipfi_cq *zipfi_rec_cq(const struct zipfi_rec *rec, bool is_send);
 
 /* ---- announcements for IP addresses (zipfi_beacon.c); under ep->lock */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counter: messages are counted here, when the application's operation is complete (the core would count placeholders);
- * RMA, atomics and a target's events by the core's counter. A value is the sum.
+ * Counter: messages and RMA transfers are counted here, when the application's operation is complete (the core would count
+ * placeholders); raw RMA, atomics and a target's events of them by the core's counter. A value is the sum.
  */
 #include <stdlib.h>
 
@@ -11,6 +11,8 @@ static void zipfi_cntr_progress(struct zipfi_cntr *cntr)
 {
 	size_t i;
 
+	if (atomic_load(&cntr->mrs))
+		zipfi_domain_round(cntr->domain);
 	if (!zipfi_trylock(cntr->domain, &cntr->ep_lock))
 		return;
 	for (i = 0; i < cntr->neps; i++)
@@ -208,4 +210,16 @@ void zipfi_cntr_detach(struct zipfi_cntr *cntr, struct zipfi_ep *ep)
 		break;
 	}
 	pthread_mutex_unlock(&cntr->ep_lock);
+}
+
+void zipfi_cntr_bind_mr(struct zipfi_cntr *cntr)
+{
+	atomic_fetch_add(&cntr->mrs, 1);
+	atomic_fetch_add(&cntr->ref, 1);
+}
+
+void zipfi_cntr_unbind_mr(struct zipfi_cntr *cntr)
+{
+	atomic_fetch_sub(&cntr->mrs, 1);
+	atomic_fetch_sub(&cntr->ref, 1);
 }

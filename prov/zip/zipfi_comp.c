@@ -359,6 +359,18 @@ static int zipfi_comp_post_buffers(struct zipfi_ep *ep)
 	return 0;
 }
 
+/*
+ * Whether peers' writes and reads may be transfers. Memory of devices cannot be reached yet; keys that are mapped at the initiator
+ * mean nothing here.
+ */
+static const struct zipc_engine_cb *zipfi_comp_cb(const struct zipfi_ep *ep)
+{
+	bool rma = zipfi_param.rma && (ep->info->caps & FI_RMA) && !(ep->info->caps & FI_HMEM) &&
+		   !(ep->domain->mr_mode & FI_MR_RAW);
+
+	return rma ? &zipfi_engine_cb : &zipfi_engine_cb_no_rma;
+}
+
 static int zipfi_comp_open_engine(struct zipfi_ep *ep)
 {
 	struct zipc_engine_attr attr = {
@@ -381,7 +393,7 @@ static int zipfi_comp_open_engine(struct zipfi_ep *ep)
 	ep->dev = zipc_host_open(zipfi_param.chunk, zipfi_param.verify);
 	if (!ep->dev)
 		return -FI_ENOMEM;
-	if (zipc_engine_open(&attr, &zipfi_net_ops, ep, &zipc_host_ops, ep->dev, &zipfi_engine_cb, ep, &ep->engine))
+	if (zipc_engine_open(&attr, &zipfi_net_ops, ep, &zipc_host_ops, ep->dev, zipfi_comp_cb(ep), ep, &ep->engine))
 		return -FI_ENOMEM;
 	if (zipfi_addr_mark(ep->domain->addr_format, ep->name, ep->name_len, comp, comp_len) &&
 	    zipfi_beacon_open(ep, comp, comp_len))
@@ -412,7 +424,7 @@ int zipfi_comp_open(struct zipfi_ep *ep)
 	zipc_list_init(&ep->ctl_free);
 	zipc_list_init(&ep->ctl_repost);
 	ep->beacon_fd = -1;
-	if (!ep->av || !ep->name_len || !(ep->info->caps & (FI_MSG | FI_TAGGED)))
+	if (!ep->av || !ep->name_len || !(ep->info->caps & (FI_MSG | FI_TAGGED | FI_RMA)))
 		return -FI_ENOSYS;
 	ret = zipfi_comp_open_objects(ep);
 	if (ret)
@@ -451,6 +463,7 @@ void zipfi_comp_close(struct zipfi_ep *ep)
 	}
 	zipc_engine_close(ep->engine);
 	ep->engine = NULL;
+	zipfi_accesses_close(ep);
 	if (ep->comp_av)
 		fi_close(&ep->comp_av->fid);
 	for (i = 0; i < ZIPFI_STAGES; i++)

@@ -43,14 +43,24 @@ static void zipfi_cq_park(struct zipfi_cq *cq, struct zipfi_rec *rec)
 	zipfi_wait_signal(&cq->wait);
 }
 
+/* The counter of ours that an operation belongs to; raw RMA and atomics are counted by the core's. */
+static struct zipfi_cntr *zipfi_rec_cntr(const struct zipfi_rec *rec, bool is_send)
+{
+	const struct zipfi_ep *ep = rec->ep;
+
+	if (rec->op_flags & (FI_MSG | FI_TAGGED))
+		return is_send ? ep->tx_cntr : ep->rx_cntr;
+	return rec->op_flags & FI_WRITE ? ep->wr_cntr : rec->op_flags & FI_READ ? ep->rd_cntr : NULL;
+}
+
 void zipfi_complete(struct zipfi_rec *rec, bool is_send)
 {
 	struct zipfi_ep *ep = rec->ep;
 	struct zipfi_cq *cq = is_send ? ep->tx_cq : ep->rx_cq;
-	struct zipfi_cntr *cntr = is_send ? ep->tx_cntr : ep->rx_cntr;
+	struct zipfi_cntr *cntr = zipfi_rec_cntr(rec, is_send);
 
 	rec->done.op_context = rec->context;
-	if (cntr && (rec->op_flags & (FI_MSG | FI_TAGGED))) {
+	if (cntr) {
 		atomic_fetch_add(rec->err ? &cntr->error : &cntr->success, 1);
 		zipfi_wait_signal(&cntr->wait);
 	}
@@ -68,15 +78,17 @@ int zipfi_errno(int status)
 	case ZIPC_ERR_NOMEM: return FI_ENOMEM;
 	case ZIPC_ERR_CANCELED: return FI_ECANCELED;
 	case ZIPC_ERR_PEER: return FI_ECONNABORTED;
+	case ZIPC_ERR_KEY: return FI_EKEYREJECTED;
+	case ZIPC_ERR_ACCES: return FI_EACCES;
+	case ZIPC_ERR_INVAL: return FI_EINVAL;
 	default: return FI_EIO;
 	}
 }
 
 /* ---- events of the core */
 
-/* An event with no record of a living endpoint: parked as it is. Nothing may be lost, so memory is found or waited for. */
-static void zipfi_cq_park_copy(struct zipfi_cq *cq, const struct fi_cq_tagged_entry *entry, fi_addr_t src,
-			       const struct fi_cq_err_entry *err, void *context)
+void zipfi_cq_park_copy(struct zipfi_cq *cq, const struct fi_cq_tagged_entry *entry, fi_addr_t src,
+			const struct fi_cq_err_entry *err, void *context)
 {
 	struct zipfi_rec *rec;
 
@@ -133,6 +145,7 @@ static void zipfi_event(struct zipfi_cq *cq, const struct fi_cq_tagged_entry *en
 		zipfi_event_late(cq, rec, entry, src);
 		return;
 	}
+	zipfi_fence_end(rec);
 	switch (rec->kind) {
 	case ZIPFI_REC_SEND:
 		rec->done = *entry;
@@ -162,6 +175,7 @@ static void zipfi_error(struct zipfi_cq *cq, const struct fi_cq_err_entry *err)
 		return;
 	}
 	ep = rec->ep;
+	zipfi_fence_end(rec);
 	switch (rec->kind) {
 	case ZIPFI_REC_PLACEHOLDER:
 		ZIPFI_WARN(EP_DATA, "a placeholder was not delivered: %s\n", fi_strerror(err->err));

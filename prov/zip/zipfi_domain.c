@@ -6,6 +6,8 @@
 
 #include "zipfi.h"
 
+#define ZIPFI_MR_BASIC 1u /* FI_MR_BASIC, which newer libfabrics know no more */
+
 static void zipfi_domain_stop_thread(struct zipfi_domain *domain)
 {
 	if (!domain->thread_running)
@@ -31,6 +33,7 @@ static int zipfi_domain_close(struct fid *fid)
 	while ((entry = zipc_list_pop(&domain->graveyard)))
 		zipfi_ep_free(zipfi_of(entry, zipfi_ep, domain_link));
 	pthread_mutex_destroy(&domain->lock);
+	pthread_mutex_destroy(&domain->mr_lock);
 	free(domain);
 	return 0;
 }
@@ -129,7 +132,7 @@ int zipfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 	struct zipfi_fabric *fabric = zipfi_of(fid, zipfi_fabric, fid);
 	struct zipfi_domain *domain;
 	struct fi_info *core_info;
-	int ret = -FI_ENOMEM;
+	int i, ret = -FI_ENOMEM;
 
 	if (fabric->hooked && (!info->ep_attr || info->ep_attr->type != FI_EP_RDM))
 		return fi_domain(fabric->core, info, domain_p, context);
@@ -147,10 +150,15 @@ int zipfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 		goto err_free;
 	domain->fabric = fabric;
 	domain->mr_mode = (uint64_t)info->domain_attr->mr_mode;
+	domain->mr_virtual = domain->mr_mode == ZIPFI_MR_BASIC || (domain->mr_mode & FI_MR_VIRT_ADDR);
+	domain->hmem = !!(info->caps & FI_HMEM);
 	domain->addr_format = info->addr_format;
 	domain->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 	domain->locking = domain->auto_progress || info->domain_attr->threading != FI_THREAD_DOMAIN;
 	pthread_mutex_init(&domain->lock, NULL);
+	pthread_mutex_init(&domain->mr_lock, NULL);
+	for (i = 0; i < 1 << ZIPFI_MR_BITS; i++)
+		zipc_list_init(&domain->mrs[i]);
 	zipc_list_init(&domain->eps);
 	zipc_list_init(&domain->graveyard);
 	zipfi_page_open(domain);

@@ -11,6 +11,8 @@
 #define ZIPFI_RECS_MIN 1024u
 #define ZIPFI_RECS_MAX 131072u
 #define ZIPFI_SETTLE_ROUNDS 1024
+/* FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES, which libfabric 1.17 does not know: whole lines of a write are polled for. */
+#define ZIPFI_OPT_WRITE_IN_ORDER (-(0xefa << 16) + 6)
 
 /* ---- records */
 
@@ -31,7 +33,7 @@ struct zipfi_rec *zipfi_rec_get(struct zipfi_ep *ep)
 	rec->ep = ep;
 	rec->busy = true;
 	rec->err = 0;
-	rec->bounced = rec->discard = false;
+	rec->bounced = rec->discard = rec->fence = false;
 	rec->src = FI_ADDR_NOTAVAIL;
 	zipc_list_init(&rec->link);
 	return rec;
@@ -200,6 +202,14 @@ static int zipfi_bind_cntr(struct zipfi_ep *ep, struct zipfi_cntr *cntr, uint64_
 		ep->tx_cntr = cntr;
 	if (flags & FI_RECV)
 		ep->rx_cntr = cntr;
+	if (flags & FI_WRITE)
+		ep->wr_cntr = cntr;
+	if (flags & FI_READ)
+		ep->rd_cntr = cntr;
+	if (flags & FI_REMOTE_WRITE)
+		ep->remote_wr_cntr = cntr;
+	if (flags & FI_REMOTE_READ)
+		ep->remote_rd_cntr = cntr;
 	return 0;
 }
 
@@ -257,7 +267,7 @@ static int zipfi_enable(struct zipfi_ep *ep)
 
 	if (ep->enabled)
 		return 0;
-	if (!ep->tx_cq && ep->tx_cntr)
+	if (!ep->tx_cq && (ep->tx_cntr || ep->wr_cntr || ep->rd_cntr))
 		ret = zipfi_bind_hidden(ep, FI_TRANSMIT, ep->info->tx_attr->size, &ep->tx_hidden);
 	if (!ret && !ep->rx_cq && ep->rx_cntr)
 		ret = zipfi_bind_hidden(ep, FI_RECV, ep->info->rx_attr->size, &ep->rx_hidden);
@@ -334,7 +344,12 @@ static int zipfi_getopt(struct fid *fid, int level, int name, void *value, size_
 
 static int zipfi_setopt(struct fid *fid, int level, int name, const void *value, size_t len)
 {
-	return fi_setopt(&zipfi_of(fid, zipfi_ep, fid.fid)->core->fid, level, name, value, len);
+	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
+	int ret = fi_setopt(&ep->core->fid, level, name, value, len);
+
+	if (!ret && level == FI_OPT_ENDPOINT && name == ZIPFI_OPT_WRITE_IN_ORDER && len >= sizeof(bool))
+		ep->in_order = *(const bool *)value;
+	return ret;
 }
 
 static int zipfi_no_ctx_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep, void *context)
@@ -492,14 +507,16 @@ static struct fi_zip_ops zipfi_zip_ops = {
 
 static void zipfi_ep_unbind(struct zipfi_ep *ep)
 {
+	struct zipfi_cntr *cntrs[] = {ep->tx_cntr, ep->rx_cntr, ep->wr_cntr, ep->rd_cntr, ep->remote_wr_cntr, ep->remote_rd_cntr};
+	size_t i;
+
 	if (ep->tx_cq)
 		zipfi_cq_detach(ep->tx_cq, ep);
 	if (ep->rx_cq && ep->rx_cq != ep->tx_cq)
 		zipfi_cq_detach(ep->rx_cq, ep);
-	if (ep->tx_cntr)
-		zipfi_cntr_detach(ep->tx_cntr, ep);
-	if (ep->rx_cntr && ep->rx_cntr != ep->tx_cntr)
-		zipfi_cntr_detach(ep->rx_cntr, ep);
+	for (i = 0; i < sizeof(cntrs) / sizeof(*cntrs); i++)
+		if (cntrs[i])
+			zipfi_cntr_detach(cntrs[i], ep); /* harmless where it was already */
 	if (ep->av)
 		zipfi_av_detach(ep->av, ep);
 }
@@ -580,6 +597,19 @@ static bool zipfi_ignore_is_broken(const struct zipfi_domain *domain)
 	return !strcmp(domain->fabric->core_name, "shm") && FI_VERSION_LT(fi_version(), FI_VERSION(1, 19));
 }
 
+/* Orders in which a write or read takes part: kept by the core alone. */
+static void zipfi_ep_init_rma(struct zipfi_ep *ep, const struct fi_info *info)
+{
+	uint64_t asked = (info->tx_attr->msg_order | info->rx_attr->msg_order) & ZIPFI_ORDER_RMA;
+
+	if (zipfi_param.relaxed)
+		asked = 0;
+	ep->rma_raw = !zipfi_param.rma || (ep->domain->mr_mode & FI_MR_RAW) || asked;
+	if ((info->caps & FI_RMA) && zipfi_param.rma && asked)
+		ZIPFI_INFO(EP_CTRL, "message order %#llx was asked for: writes and reads of this endpoint go to the core as they are\n",
+			   (unsigned long long)asked);
+}
+
 static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void *context)
 {
 	uint64_t rest;
@@ -597,6 +627,7 @@ static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void 
 	ep->tx_flags = info->tx_attr->op_flags;
 	ep->rx_flags = info->rx_attr->op_flags;
 	ep->order_raw = !zipfi_param.relaxed && (info->tx_attr->msg_order & (FI_ORDER_RAS | FI_ORDER_WAS)) && (info->caps & FI_RMA);
+	zipfi_ep_init_rma(ep, info);
 	ep->multi_recv = !!((info->caps | info->rx_attr->caps) & FI_MULTI_RECV);
 	/* The format that we gave out has lost its top bit; that bit is ours. */
 	if (info->ep_attr->mem_tag_format < 1ULL << 16)
@@ -611,6 +642,8 @@ static void zipfi_ep_init(struct zipfi_ep *ep, const struct fi_info *info, void 
 	pthread_mutex_init(&ep->lock, NULL);
 	zipc_list_init(&ep->free_recs);
 	zipc_list_init(&ep->peeks);
+	zipc_list_init(&ep->accesses);
+	zipc_list_init(&ep->free_accesses);
 	zipc_list_init(&ep->domain_link);
 }
 

@@ -13,9 +13,6 @@
 
 /* Capabilities that end at this layer: contexts and operations it does not wrap. */
 #define ZIPFI_CAPS_OUT (FI_TRIGGER | FI_NAMED_RX_CTX | FI_COLLECTIVE | FI_MULTICAST | (1ULL << 44) /* FI_XPU_TRIGGER */)
-/* Orders that a transfer breaks: its data arrives after a later RMA operation. */
-#define ZIPFI_ORDER_OUT (FI_ORDER_RAS | FI_ORDER_WAS)
-
 /* Depth of our own queries in this thread: the inner fi_getinfo must not come back to us. */
 static __thread int zipfi_depth;
 
@@ -225,7 +222,7 @@ static uint64_t zipfi_caps_out(uint64_t caps, uint64_t asked)
 
 static uint64_t zipfi_order_out(uint64_t order, uint64_t asked)
 {
-	return order & ~(ZIPFI_ORDER_OUT & ~asked);
+	return order & ~(ZIPFI_ORDER_RMA & ~asked); /* only who insists gets what a transfer breaks */
 }
 
 static int zipfi_rename(struct fi_info *info, const struct zipfi_filter *filter)

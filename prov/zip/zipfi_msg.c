@@ -28,15 +28,6 @@ static struct zipfi_ep *zipfi_ep_of(struct fid_ep *fid)
 	return zipfi_of(fid, zipfi_ep, fid);
 }
 
-static size_t zipfi_iov_total(const struct iovec *iov, size_t niov)
-{
-	size_t i, total = 0;
-
-	for (i = 0; i < niov; i++)
-		total += iov[i].iov_len;
-	return total;
-}
-
 /* Copies the first `len` bytes of the segments. */
 static void zipfi_iov_head(const struct iovec *iov, size_t niov, uint8_t *out, size_t len)
 {
@@ -81,8 +72,7 @@ static void zipfi_reannounce(struct zipfi_ep *ep, const struct zipfi_addr *addr)
 	zipfi_beacon_announce(ep, addr);
 }
 
-/* Finds the peer; one that has a mark and is met for the first time is greeted. */
-static struct zipc_peer *zipfi_peer(struct zipfi_ep *ep, const struct zipfi_addr *addr)
+struct zipc_peer *zipfi_peer(struct zipfi_ep *ep, const struct zipfi_addr *addr)
 {
 	struct zipc_peer *peer = zipc_peer_find(ep->engine, addr->main, addr->main_len);
 
@@ -96,6 +86,27 @@ static struct zipc_peer *zipfi_peer(struct zipfi_ep *ep, const struct zipfi_addr
 		zipfi_reannounce(ep, addr);
 	}
 	return peer;
+}
+
+ssize_t zipfi_fence(struct zipfi_ep *ep, fi_addr_t dest)
+{
+	struct zipfi_addr addr;
+	unsigned outstanding = 0;
+
+	if (!ep->engine || zipfi_av_lookup_main(ep->av, dest, &addr))
+		return 0;
+	zipfi_ep_progress(ep, NULL);
+	zipfi_lock(ep->domain, &ep->lock);
+	if (ep->engine)
+		outstanding = zipc_peer_outstanding(zipc_peer_find(ep->engine, addr.main, addr.main_len));
+	zipfi_unlock(ep->domain, &ep->lock);
+	return outstanding ? -FI_EAGAIN : 0;
+}
+
+void zipfi_fence_begin(struct zipfi_rec *rec)
+{
+	rec->fence = true;
+	atomic_fetch_add(&rec->ep->fences, 1);
 }
 
 static ssize_t zipfi_post_placeholder(struct zipfi_ep *ep, const struct zipfi_out *out, struct zipfi_rec *rec)
@@ -127,6 +138,8 @@ static ssize_t zipfi_start_transfer(struct zipfi_ep *ep, const struct zipfi_out 
 	placeholder->kind = ZIPFI_REC_PLACEHOLDER;
 	placeholder->context = NULL;
 	placeholder->send_id = zipc_send_id(send);
+	if (out->flags & FI_FENCE)
+		zipfi_fence_begin(placeholder);
 	ret = zipfi_post_placeholder(ep, out, placeholder);
 	zipfi_lock(ep->domain, &ep->lock);
 	if (ret) {
@@ -136,8 +149,10 @@ static ssize_t zipfi_start_transfer(struct zipfi_ep *ep, const struct zipfi_out 
 		zipfi_comp_progress(ep);
 	}
 	zipfi_unlock(ep->domain, &ep->lock);
-	if (ret)
+	if (ret) {
+		zipfi_fence_end(placeholder);
 		zipfi_rec_put(placeholder);
+	}
 	return ret;
 }
 
@@ -219,12 +234,6 @@ static bool zipfi_is_candidate(const struct zipfi_ep *ep, size_t total)
 	return ep->engine && (total >= zipfi_param.min_size || total == ZIPC_PLACEHOLDER_BYTES);
 }
 
-/* FI_FENCE: what came before to anybody is over first. The core fences its own; ours make the caller try again. */
-static bool zipfi_fenced(struct zipfi_ep *ep, uint64_t flags)
-{
-	return (flags & FI_FENCE) && ep->engine && atomic_load(&ep->busy);
-}
-
 static ssize_t zipfi_offer(struct zipfi_ep *ep, struct zipfi_out *out)
 {
 	bool escape = zipfi_must_escape(ep, out);
@@ -257,7 +266,7 @@ static ssize_t zipfi_core_sendmsg(struct zipfi_ep *ep, const struct zipfi_out *o
 	return fi_sendmsg(ep->core, &msg, flags);
 }
 
-static void zipfi_count_raw(struct zipfi_ep *ep, struct zipc_peer *peer, enum zipc_raw_reason reason, size_t nbytes)
+void zipfi_count_raw(struct zipfi_ep *ep, struct zipc_peer *peer, enum zipc_raw_reason reason, size_t nbytes)
 {
 	zipfi_lock(ep->domain, &ep->lock);
 	if (ep->engine)
@@ -272,11 +281,8 @@ static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
 
 	if (out->defaults)
 		out->flags |= ep->tx_flags;
-	if (zipfi_fenced(ep, out->flags)) {
-		zipfi_ep_progress(ep, NULL);
-		if (zipfi_fenced(ep, out->flags))
-			return -FI_EAGAIN;
-	}
+	if ((out->flags & FI_FENCE) && zipfi_fence(ep, out->dest))
+		return -FI_EAGAIN;
 	out->total = zipfi_iov_total(out->iov, out->niov);
 	if (zipfi_is_candidate(ep, out->total)) {
 		raw = zipfi_offer(ep, out);
@@ -286,7 +292,11 @@ static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
 	rec = zipfi_send_rec(ep, out->context, out->kind, out->flags);
 	if (!rec)
 		return -FI_EAGAIN;
+	if (out->flags & FI_FENCE)
+		zipfi_fence_begin(rec);
 	ret = zipfi_core_sendmsg(ep, out, rec);
+	if (ret)
+		zipfi_fence_end(rec);
 	if (ret)
 		zipfi_rec_put(rec);
 	else if (raw != 1 + ZIPC_RAW_SMALL)

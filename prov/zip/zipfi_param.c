@@ -22,6 +22,9 @@ void zipfi_param_define(void)
 	fi_param_define(&zipfi_settings, "staging", FI_PARAM_SIZE_T,
 			"Staging memory of an endpoint for sending, bytes, and as much for receiving (default: 33554432)");
 	fi_param_define(&zipfi_settings, "host", FI_PARAM_BOOL, "Compress host memory (default: yes)");
+	fi_param_define(&zipfi_settings, "rma", FI_PARAM_STRING,
+			"Writes to and reads from remote memory: auto (compressed where that pays), off (always as they are) "
+			"(default: auto)");
 	fi_param_define(&zipfi_settings, "verify", FI_PARAM_BOOL,
 			"Decode every chunk and compare before it is sent (default: no)");
 	fi_param_define(&zipfi_settings, "stats", FI_PARAM_STRING,
@@ -95,6 +98,20 @@ static int zipfi_param_policy(void)
 	return 0;
 }
 
+static int zipfi_param_rma(void)
+{
+	char *text = NULL;
+
+	if (fi_param_get(&zipfi_settings, "rma", &text) || !text || !strcmp(text, "auto"))
+		return 0;
+	if (strcmp(text, "off")) {
+		ZIPFI_WARN(CORE, "FI_ZIP_RMA=%s is not allowed: auto, off\n", text);
+		return -FI_EINVAL;
+	}
+	zipfi_param.rma = 0;
+	return 0;
+}
+
 static int zipfi_param_dtype(void)
 {
 	char *text = NULL;
@@ -142,13 +159,14 @@ int zipfi_param_read(void)
 
 	zipfi_param = (struct zipfi_param){
 		.min_size = 65536, .chunk = 1048576, .staging = 33554432,
-		.codec = ZIPC_CODEC_ENTROPY, .dtype = ZIPC_DTYPE_RAW, .host = 1, .stat_page = 1,
+		.codec = ZIPC_CODEC_ENTROPY, .dtype = ZIPC_DTYPE_RAW, .host = 1, .stat_page = 1, .rma = 1,
 	};
 	bad |= zipfi_param_size("min_size", 1, SIZE_MAX, 1, &zipfi_param.min_size);
 	bad |= zipfi_param_size("chunk", 8192, 64u << 20, 8192, &zipfi_param.chunk);
 	bad |= zipfi_param_size("staging", 2 * zipfi_param.chunk, SIZE_MAX / 4, 1, &zipfi_param.staging);
 	bad |= zipfi_param_codec();
 	bad |= zipfi_param_dtype();
+	bad |= zipfi_param_rma();
 	bad |= zipfi_param_bool("host", &zipfi_param.host);
 	bad |= zipfi_param_bool("verify", &zipfi_param.verify);
 	bad |= zipfi_param_stats();

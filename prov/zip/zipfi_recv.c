@@ -519,7 +519,7 @@ static void zipfi_recv_done(void *ctx, void *cookie, int status, size_t kept, si
 	rec->err = zipfi_errno(status);
 	rec->prov_errno = status;
 	rec->olen = status == ZIPC_ERR_TRUNC ? nbytes - kept : 0;
-	zipfi_complete(rec, false);
+	zipfi_complete(rec, rec->op_flags & FI_RMA);
 }
 
 static void zipfi_engine_log(void *ctx, enum zipc_log_level level, const char *text)
@@ -532,6 +532,14 @@ static void zipfi_engine_log(void *ctx, enum zipc_log_level level, const char *t
 }
 
 const struct zipc_engine_cb zipfi_engine_cb = {
+	.send_done = zipfi_send_done,
+	.recv_done = zipfi_recv_done,
+	.rma_open = zipfi_rma_open,
+	.rma_done = zipfi_rma_done,
+	.log = zipfi_engine_log,
+};
+
+const struct zipc_engine_cb zipfi_engine_cb_no_rma = {
 	.send_done = zipfi_send_done,
 	.recv_done = zipfi_recv_done,
 	.log = zipfi_engine_log,
