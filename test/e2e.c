@@ -108,6 +108,7 @@ static struct fi_info *e2e_getinfo(struct e2e *e)
 {
 	struct fi_info *hints = fi_allocinfo(), *info = NULL;
 	const char *node = e2e_is_shm() ? NULL : "127.0.0.1";
+	int ret;
 
 	hints->caps = e->opts.caps ? e->opts.caps : FI_MSG | FI_TAGGED;
 	hints->ep_attr->type = FI_EP_RDM;
@@ -117,7 +118,12 @@ static struct fi_info *e2e_getinfo(struct e2e *e)
 	hints->domain_attr->threading = e->opts.threading ? e->opts.threading : FI_THREAD_DOMAIN;
 	hints->domain_attr->data_progress = e->opts.progress;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = e->opts.order ? e->opts.order : FI_ORDER_SAS;
-	if (fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info)) {
+	ret = fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info);
+	if (ret && (hints->caps & FI_RMA_EVENT)) {
+		hints->caps &= ~FI_RMA_EVENT;
+		ret = fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info);
+	}
+	if (ret) {
 		printf("the stack %s does not offer these capabilities\n", getenv("FI_PROVIDER"));
 		fflush(stdout);
 		_exit(E2E_SKIP);
@@ -146,7 +152,7 @@ static void e2e_bind(struct e2e *e)
 {
 	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
 	uint64_t selective = e->opts.selective ? FI_SELECTIVE_COMPLETION : 0;
-	bool rma = e->opts.caps & FI_RMA;
+	bool rma = e->info->caps & e->opts.caps & FI_RMA, event = rma && (e->info->caps & FI_RMA_EVENT);
 
 	if (!e->opts.no_cq) {
 		e2e_open_cq(e, &e->txcq);
@@ -166,7 +172,7 @@ static void e2e_bind(struct e2e *e)
 	E2E_OK(fi_cntr_open(e->domain, &attr, &e->txcntr, NULL));
 	E2E_OK(fi_cntr_open(e->domain, &attr, &e->rxcntr, NULL));
 	E2E_OK(fi_ep_bind(e->ep, &e->txcntr->fid, FI_SEND | (rma ? FI_WRITE | FI_READ : 0)));
-	E2E_OK(fi_ep_bind(e->ep, &e->rxcntr->fid, FI_RECV | (rma ? FI_REMOTE_WRITE | FI_REMOTE_READ : 0)));
+	E2E_OK(fi_ep_bind(e->ep, &e->rxcntr->fid, FI_RECV | (event ? FI_REMOTE_WRITE | FI_REMOTE_READ : 0)));
 }
 
 static bool e2e_runs_zip(const struct e2e *e, int rank)
@@ -219,7 +225,7 @@ static void e2e_done(struct e2e *e, struct fid_cq *cq, ssize_t n, struct fi_cq_t
 	struct fi_cq_err_entry error = {0};
 	struct e2e_op *op;
 
-	if (n == 1 && (entry->flags & FI_REMOTE_WRITE)) {
+	if (n == 1 && !entry->op_context && (entry->flags & FI_REMOTE_CQ_DATA)) { /* not all cores say FI_REMOTE_WRITE */
 		E2E_CHECK(e->nremote < E2E_REMOTE, "too many remote completions");
 		e->remote[e->nremote++] = *entry;
 		return;

@@ -43,7 +43,7 @@
 	} while (0)
 
 struct e2e_opts {
-	uint64_t caps;             /* 0: FI_MSG | FI_TAGGED */
+	uint64_t caps;             /* 0: FI_MSG | FI_TAGGED. FI_RMA_EVENT is left out where the core does not have it */
 	enum fi_cq_format format;  /* unspecified: tagged */
 	enum fi_wait_obj wait;     /* of the CQs */
 	enum fi_threading threading;

@@ -199,11 +199,12 @@ static void all_forms(struct e2e *e)
 		for (; with_data < e->nremote; with_data++) {
 			const struct fi_cq_tagged_entry *entry = &e->remote[with_data];
 
-			E2E_CHECK(entry->len == sizes[with_data] && entry->data == sizes[with_data], "completion %u: %zu bytes, data %llu",
-				  with_data, entry->len, (unsigned long long)entry->data);
-			/* tcp does not say FI_RMA */
-			E2E_CHECK((entry->flags & FI_REMOTE_WRITE) && (entry->flags & FI_REMOTE_CQ_DATA), "flags %#llx",
-				  (unsigned long long)entry->flags);
+			E2E_CHECK(entry->data == sizes[with_data], "completion %u: data %llu", with_data, (unsigned long long)entry->data);
+			/* Of what went raw not all cores say as much. */
+			if (sizes[with_data] < 65536 || e->opts.order)
+				continue;
+			E2E_CHECK(entry->len == sizes[with_data] && entry->flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA),
+				  "completion %u: %zu bytes, flags %#llx", with_data, entry->len, (unsigned long long)entry->flags);
 		}
 		E2E_CHECK(e->nremote == SIZES, "%u completions with data, not %zu", e->nremote, SIZES);
 	}
@@ -338,9 +339,11 @@ static void counters(struct e2e *e)
 			fill(local, iov.iov_len, i);
 			E2E_AGAIN(e, i & 2 ? fi_readmsg(e->ep, &msg, 0) : fi_writemsg(e->ep, &msg, FI_DELIVERY_COMPLETE));
 		}
-		wait_counter(e, cntr, base + i + 1);
-		E2E_CHECK(fi_cntr_read(cntr) == base + i + 1, "operation %u: the counter is %llu", i,
-			  (unsigned long long)(fi_cntr_read(cntr) - base));
+		if (e->rank == 0 || (e->info->caps & FI_RMA_EVENT)) {
+			wait_counter(e, cntr, base + i + 1);
+			E2E_CHECK(fi_cntr_read(cntr) == base + i + 1, "operation %u: the counter is %llu", i,
+				  (unsigned long long)(fi_cntr_read(cntr) - base));
+		}
 		e2e_barrier(e);
 	}
 	E2E_CHECK(!quiet.done, "a completion nobody asked for");
@@ -362,7 +365,8 @@ static void region_counter(struct e2e *e)
 
 	if (e->rank == 1) {
 		E2E_OK(fi_cntr_open(e->domain, &attr, &cntr, NULL));
-		E2E_OK(fi_mr_reg(e->domain, region, REGION, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY + 7, FI_RMA_EVENT, &counted, NULL));
+		E2E_OK(fi_mr_reg(e->domain, region, REGION, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY + 7,
+				 e->info->caps & FI_RMA_EVENT, &counted, NULL));
 		atomic_store(&board->stage, fi_mr_bind(counted, &cntr->fid, FI_REMOTE_WRITE) ? 2 : 1);
 		if (e->info->domain_attr->mr_mode & (FI_MR_ENDPOINT | FI_MR_RMA_EVENT))
 			E2E_OK(fi_mr_enable(counted));
@@ -487,9 +491,11 @@ static void closing(struct e2e *e)
 				failed += !!ops[i].err;
 			}
 		} else {
+			/* Some find it open, and are waited for; in every other round all come too late. */
 			while (!atomic_load(&board->stage))
-				e2e_progress(e);
-			for (i = 0; i < round * 3; i++)
+				if (!(round & 1))
+					e2e_progress(e);
+			for (i = 0; !(round & 1) && i < round * 3; i++)
 				e2e_progress(e);
 			E2E_OK(fi_close(&mr->fid));
 			memset(region, 0x44, REGION);
@@ -631,7 +637,8 @@ int main(void)
 	with((struct e2e_opts){.mr_mode = E2E_MR_SCALABLE}, "ratio", wrong_use);
 	with((struct e2e_opts){0}, "ratio", closing);
 	with((struct e2e_opts){0}, "ratio", fence);
-	with((struct e2e_opts){.caps = FI_MSG | FI_RMA | FI_ATOMIC}, "ratio", raw);
+	/* tcp has no atomics, and a name that leaves ofi_rxm out does not find them */
+	with((struct e2e_opts){.caps = FI_MSG | FI_RMA | (strcmp(getenv("FI_PROVIDER"), "tcp;ofi_zip") ? FI_ATOMIC : 0)}, "ratio", raw);
 	free(local);
 	free(want);
 	free(numbers);

@@ -453,6 +453,8 @@ struct fi_info *zipfi_core_info(const struct fi_info *info, const struct zipfi_f
 	core->rx_attr->mode |= FI_CONTEXT | FI_CONTEXT2;
 	if (core->domain_attr->threading != FI_THREAD_DOMAIN || core->domain_attr->data_progress == FI_PROGRESS_AUTO)
 		core->domain_attr->threading = FI_THREAD_SAFE;
+	/* As it was asked: a thread of ours drives it. shm has nothing else. */
+	core->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	core->ep_attr->mem_tag_format = 0;
 	return core;
 }
