@@ -41,7 +41,7 @@ run_one() {
 	local program=$1 stack=$2 name log rc=0 start=$SECONDS hook=()
 	name="$(basename "$program") [$stack]"
 	log=$(mktemp)
-	[[ $stack != hook:* ]] || hook=(FI_HOOK=zip)
+	[[ $stack != hook:* ]] || hook=(FI_HOOK=zip FI_ZIP_RELAXED_ORDER=1)
 	isolated timeout --kill-after=5 "$timeout" env FI_PROVIDER_PATH="$build/.libs" FI_PROVIDER="${stack#hook:}" "${hook[@]}" \
 		ASAN_OPTIONS="${ASAN_OPTIONS-detect_leaks=1:detect_stack_use_after_return=1}" \
 		LSAN_OPTIONS="${LSAN_OPTIONS-use_tls=0:suppressions=$zip_top/test/lsan.supp:print_suppressions=0}" "$program" > "$log" 2>&1 < /dev/null || rc=$?
