@@ -117,6 +117,7 @@ static struct fi_info *e2e_getinfo(struct e2e *e)
 					FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = e->opts.threading ? e->opts.threading : FI_THREAD_DOMAIN;
 	hints->domain_attr->data_progress = e->opts.progress;
+	hints->domain_attr->av_type = e->opts.av_map ? FI_AV_MAP : FI_AV_UNSPEC;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = e->opts.order ? e->opts.order : FI_ORDER_SAS;
 	ret = fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info);
 	if (ret && (hints->caps & FI_RMA_EVENT)) {
@@ -196,7 +197,7 @@ static void e2e_meet(struct e2e *e)
 
 void e2e_open(struct e2e *e)
 {
-	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	struct fi_av_attr av_attr = {.type = e->opts.av_map ? FI_AV_MAP : FI_AV_TABLE};
 	int r;
 
 	e->info = e2e_getinfo(e);

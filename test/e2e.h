@@ -48,6 +48,7 @@ struct e2e_opts {
 	enum fi_wait_obj wait;     /* of the CQs */
 	enum fi_threading threading;
 	enum fi_progress progress;
+	bool av_map;               /* ask for FI_AV_MAP */
 	bool one_cq;               /* one CQ for both directions */
 	bool selective;
 	bool counters;             /* bind counters for sends and receives, and with FI_RMA for writes and reads of both sides */

@@ -129,7 +129,7 @@ int main(void)
 	const struct e2e_opts usual = {.env = {{"FI_ZIP_POLICY", "ratio"}}};
 	const struct e2e_opts all = {.env = {{"FI_ZIP_MIN_SIZE", "1"}, {"FI_ZIP_POLICY", "always"}}};
 	const struct e2e_opts fixed = {
-		.one_cq = true,
+		.one_cq = true, .av_map = true,
 		.env = {{"FI_ZIP_CODEC", "fixed"}, {"FI_ZIP_CHUNK", "65536"}, {"FI_ZIP_STAGING", "131072"}, {"FI_ZIP_POLICY", "ratio"}},
 	};
 

@@ -298,7 +298,9 @@ static struct fi_info *zipfi_comp_make_info(struct zipfi_ep *ep)
 static int zipfi_comp_open_objects(struct zipfi_ep *ep)
 {
 	struct fi_cq_attr cq_attr = {.size = ZIPFI_COMP_CQ, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
-	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	/* A domain that was asked for tables or maps opens no other: Open MPI asks for maps. */
+	enum fi_av_type type = ep->info->domain_attr->av_type;
+	struct fi_av_attr av_attr = {.type = type == FI_AV_UNSPEC ? FI_AV_TABLE : type};
 	struct fid_domain *core = ep->domain->core;
 	uint8_t name[ZIPC_ADDR_MAX];
 	size_t len;
