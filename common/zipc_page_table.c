@@ -69,7 +69,7 @@ static void zipc_print_section(FILE *to, const struct zipc_page_endpoint_v1 *sec
 	zipc_print_times(to, section);
 	for (i = 0; i < listed; i++) {
 		snprintf(name, sizeof(name), "  %s", section->peers[i].name);
-		zipc_print_counts(to, name, &section->peers[i].counts, section->peers[i].ready ? "" : "  not ready");
+		zipc_print_counts(to, name, &section->peers[i].counts, section->peers[i].ready || section->state == ZIPC_PAGE_CLOSED ? "" : "  not ready");
 	}
 	if (section->npeers > listed)
 		fprintf(to, "    and %u more\n", section->npeers - listed);

@@ -506,7 +506,7 @@ void zipfi_beacon_poll(struct zipfi_ep *ep, bool now);
 
 /* ---- counters for others to see (zipfi_page.c) */
 
-void zipfi_page_open(struct zipfi_domain *domain);
+void zipfi_page_open(struct zipfi_domain *domain, const struct fi_info *info);
 /* Prints them, if that was asked for. */
 void zipfi_page_close(struct zipfi_domain *domain);
 /* Under ep->lock; while it has an engine. */

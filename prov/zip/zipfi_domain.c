@@ -161,7 +161,7 @@ int zipfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 		zipc_list_init(&domain->mrs[i]);
 	zipc_list_init(&domain->eps);
 	zipc_list_init(&domain->graveyard);
-	zipfi_page_open(domain);
+	zipfi_page_open(domain, info);
 	fi_freeinfo(core_info);
 	*domain_p = &domain->fid;
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Counters for zip_stat, and the same table at the end: common/zipc_page.h. Sections are written under ep->lock. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "zipc_page.h"
@@ -25,11 +26,17 @@ static void zipfi_page_name(void *ctx, const void *addr, size_t len, char *text,
 	snprintf(text, room, "%s", plain ? plain + 3 : name);
 }
 
-void zipfi_page_open(struct zipfi_domain *domain)
+void zipfi_page_open(struct zipfi_domain *domain, const struct fi_info *info)
 {
+	const char *name = info->fabric_attr ? info->fabric_attr->prov_name : NULL;
+	/* A core that FI_PROVIDER hides from those between has another name there than the user knows. */
+	char *core = name ? zipfi_core_name(name) : NULL;
+
 	domain->page = NULL;
 	if (zipfi_param.stat_page || zipfi_param.stats == ZIPFI_STATS_ON)
-		domain->page = zipc_page_open(zipfi_param.stat_page ? ZIPC_PAGE_DIR : NULL, "libfabric", domain->fabric->core_name);
+		domain->page = zipc_page_open(zipfi_param.stat_page ? ZIPC_PAGE_DIR : NULL, "libfabric",
+					      core ? core : domain->fabric->core_name);
+	free(core);
 }
 
 void zipfi_page_close(struct zipfi_domain *domain)
