@@ -288,6 +288,11 @@ int zipc_read_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 void zipc_read_commit(struct zipc_recv *recv);
 void zipc_read_drop(struct zipc_recv *recv);
 /*
+ * The reader gives up a read that was committed and has not ended: nothing is written to its memory any more. recv_done comes
+ * from inside.
+ */
+void zipc_read_cancel(struct zipc_recv *recv);
+/*
  * Peers' transfers into or out of what rma_open called `target` end now, with this status; rma_done comes from inside. Returns
  * 1 while there are such that could not be ended yet: to be called again after some progress.
  */

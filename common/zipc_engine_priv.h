@@ -357,6 +357,8 @@ void zipc_send_settle(struct zipc_send *send);
 void zipc_send_credit(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_credit_v1 *msg);
 void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_fin_v1 *msg);
 void zipc_send_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int status);
+/* Tells the end of it, once. */
+void zipc_send_report(struct zipc_send *send, int status);
 void zipc_send_fail(struct zipc_send *send, int status);
 int zipc_send_step(struct zipc_engine *engine); /* encode and post one chunk; 1 if it did */
 void zipc_sends_close(struct zipc_engine *engine);

@@ -180,6 +180,12 @@ void zipc_read_commit(struct zipc_recv *recv)
 	zipc_ctl_send(recv->engine, &recv->ctl, peer, &recv->msg.read, sizeof(recv->msg.read), zipc_recv_ctl_done);
 }
 
+void zipc_read_cancel(struct zipc_recv *recv)
+{
+	zipc_recv_cancel(recv);
+	zipc_recv_fail(recv, ZIPC_ERR_CANCELED);
+}
+
 void zipc_read_over(struct zipc_recv *recv)
 {
 	struct zipc_judge *judge = &recv->peer->read_judge;
@@ -395,7 +401,9 @@ int zipc_rma_revoke(struct zipc_engine *engine, const void *target, int status)
 			next = entry->next;
 			if (!(send->flags & ZIPC_SEND_REPLY) || !send->niov || send->cookie != target || send->over)
 				continue;
-			if (peer->abort.busy)
+			if (send->next == send->nchunks)
+				zipc_send_report(send, 0); /* it has taken all that it needs of the memory */
+			else if (peer->abort.busy)
 				left = 1; /* one word at a time */
 			else
 				zipc_send_break(send, status);

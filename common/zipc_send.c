@@ -93,7 +93,7 @@ static void zipc_send_release(struct zipc_send *send)
 	zipc_list_append(&send->engine->free_sends, &send->link);
 }
 
-static void zipc_send_report(struct zipc_send *send, int status)
+void zipc_send_report(struct zipc_send *send, int status)
 {
 	struct zipc_engine *engine = send->engine;
 

@@ -1,5 +1,5 @@
 dnl SPDX-License-Identifier: BSD-3-Clause
-dnl Optional parts: CUDA, HIP, UCX's source tree, libraries of the tests. Each switches itself off with a line in the
+dnl Optional parts: CUDA, HIP, libraries of the tests. Each switches itself off with a line in the
 dnl summary; one that was asked for by name and is missing is an error.
 
 dnl NVCC, CUDA_CFLAGS (host files that want cuda.h), conditional HAVE_CUDA
@@ -42,21 +42,6 @@ AC_DEFUN([ZIP_HIP], [
 			[zip_hip_state="off (no hipcc; give --with-hip=PREFIX)"
 			 AS_IF([test "$with_hip" != check], [AC_MSG_ERROR([--with-hip=$with_hip: no hipcc in $zip_hip_path])])])])
 	AM_CONDITIONAL([HAVE_HIP], [test -n "$HIPCC"])
-])
-
-dnl UCX_SOURCE, conditional HAVE_UCX_SOURCE
-AC_DEFUN([ZIP_UCX_SOURCE], [
-	AC_ARG_WITH([ucx-source],
-		[AS_HELP_STRING([--with-ucx-source=DIR], [UCX source tree of the version the transport is for])],
-		[], [with_ucx_source=no])
-	UCX_SOURCE=
-	AS_CASE([$with_ucx_source],
-		[no|yes], [zip_ucx_state="off (--with-ucx-source=DIR)"],
-		[AS_IF([test -e "$with_ucx_source/src/uct/base/uct_iface.h"],
-			[UCX_SOURCE="$with_ucx_source"; zip_ucx_state="on ($UCX_SOURCE)"],
-			[AC_MSG_ERROR([--with-ucx-source=$with_ucx_source has no src/uct/base/uct_iface.h])])])
-	AC_SUBST([UCX_SOURCE])
-	AM_CONDITIONAL([HAVE_UCX_SOURCE], [test -n "$UCX_SOURCE"])
 ])
 
 AC_DEFUN([ZIP_TEST_LIBRARIES], [
