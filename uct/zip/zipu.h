@@ -340,6 +340,7 @@ struct zipu_ep {
 	struct zipc_list ops;       /* operations of our own, in the order of their issue, and marks of flushes and fences */
 	unsigned fences;            /* marks in it */
 	ucs_queue_head_t pending;
+	bool hold_each;             /* a fence came while requests waited: what each of them starts is waited for */
 	struct zipu_link *peer;     /* NULL until needed */
 	size_t address_len;
 	uint8_t address[ZIPU_ADDRESS_MAX]; /* a struct zipu_address */
@@ -407,6 +408,8 @@ void zipu_ops_forget(struct zipu_ep *ep);
 void zipu_ops_close(struct zipu_iface *iface);
 ucs_status_t zipu_ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t *comp);
 ucs_status_t zipu_ep_fence(uct_ep_h ep, unsigned flags);
+/* Nothing more goes out before all that is under way is over. */
+ucs_status_t zipu_ep_hold(struct zipu_ep *ep);
 ucs_status_t zipu_iface_flush(uct_iface_h iface, unsigned flags, uct_completion_t *comp);
 ucs_status_t zipu_iface_fence(uct_iface_h iface, unsigned flags);
 

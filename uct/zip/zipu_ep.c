@@ -215,6 +215,12 @@ ucs_status_t zipu_ep_pending_add(uct_ep_h handle, uct_pending_req_t *req, unsign
 	return UCS_OK;
 }
 
+static void zipu_ep_none_waits(struct zipu_ep *ep)
+{
+	ep->blocked &= ~(unsigned)ZIPU_BLOCKED_PENDING;
+	ep->hold_each = false;
+}
+
 void zipu_ep_pending_purge(uct_ep_h handle, uct_pending_purge_callback_t cb, void *arg)
 {
 	struct zipu_ep *ep = zipu_ep_of(handle);
@@ -225,7 +231,7 @@ void zipu_ep_pending_purge(uct_ep_h handle, uct_pending_purge_callback_t cb, voi
 		priv = ucs_queue_pull_elem_non_empty(&ep->pending, uct_pending_req_priv_queue_t, queue_elem);
 		cb(ucs_container_of(priv, uct_pending_req_t, priv), arg);
 	}
-	ep->blocked &= ~(unsigned)ZIPU_BLOCKED_PENDING;
+	zipu_ep_none_waits(ep);
 	zipc_list_remove(&ep->waiting);
 }
 
@@ -245,6 +251,8 @@ static unsigned zipu_ep_dispatch(struct zipu_ep *ep)
 		status = req->func(req);
 		if (status == UCS_OK) {
 			count++;
+			if (ep->hold_each)
+				zipu_ep_hold(ep);
 			continue;
 		}
 		ucs_queue_push_head(&ep->pending, &priv->queue_elem);
@@ -254,7 +262,7 @@ static unsigned zipu_ep_dispatch(struct zipu_ep *ep)
 	if (!ucs_queue_is_empty(&ep->pending))
 		ep->blocked |= ZIPU_BLOCKED_PENDING;
 	else
-		ep->blocked &= ~(unsigned)ZIPU_BLOCKED_PENDING;
+		zipu_ep_none_waits(ep);
 	return count;
 }
 

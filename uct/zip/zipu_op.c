@@ -242,6 +242,8 @@ ucs_status_t zipu_ep_flush(uct_ep_h handle, unsigned flags, uct_completion_t *co
 
 	if (flags & UCT_FLUSH_FLAG_CANCEL)
 		zipu_ops_cancel(ep, UCS_ERR_CANCELED);
+	else if (ep->blocked & ZIPU_BLOCKED_PENDING) /* it waits behind the requests that wait */
+		return UCS_ERR_NO_RESOURCE;
 	if (zipc_list_empty(&ep->ops))
 		return uct_ep_flush(ep->lower, flags, comp);
 	if (!comp)
@@ -253,16 +255,26 @@ ucs_status_t zipu_ep_flush(uct_ep_h handle, unsigned flags, uct_completion_t *co
 	return UCS_INPROGRESS;
 }
 
+ucs_status_t zipu_ep_hold(struct zipu_ep *ep)
+{
+	if (zipc_list_empty(&ep->ops))
+		return UCS_OK;
+	if (!zipu_op_alloc(ep, ZIPU_OP_FENCE, NULL))
+		return UCS_ERR_NO_RESOURCE;
+	ep->fences++;
+	ep->blocked |= ZIPU_BLOCKED_FENCE;
+	return UCS_OK;
+}
+
 ucs_status_t zipu_ep_fence(uct_ep_h handle, unsigned flags)
 {
 	struct zipu_ep *ep = zipu_ep_of(handle);
+	ucs_status_t status = zipu_ep_hold(ep);
 
-	if (!zipc_list_empty(&ep->ops)) {
-		if (!zipu_op_alloc(ep, ZIPU_OP_FENCE, NULL))
-			return UCS_ERR_NO_RESOURCE;
-		ep->fences++;
-		ep->blocked |= ZIPU_BLOCKED_FENCE;
-	}
+	if (status != UCS_OK)
+		return status;
+	if (ep->blocked & ZIPU_BLOCKED_PENDING)
+		ep->hold_each = true;
 	return uct_ep_fence(ep->lower, flags);
 }
 
@@ -270,7 +282,7 @@ ucs_status_t zipu_iface_flush(uct_iface_h handle, unsigned flags, uct_completion
 {
 	struct zipu_iface *iface = zipu_iface_of(handle);
 
-	if (iface->busy)
+	if (iface->busy || !zipc_list_empty(&iface->waiting))
 		return comp ? UCS_ERR_UNSUPPORTED : UCS_INPROGRESS;
 	return uct_iface_flush(iface->lower, flags, comp);
 }
