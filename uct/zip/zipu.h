@@ -286,8 +286,11 @@ struct zipu_ack {
 	int32_t status;
 };
 
-/* The link to the peer with this address, made if there is none. NULL: out of memory, or an address that cannot be. */
-struct zipu_link *zipu_link_get(struct zipu_iface *iface, const struct zipu_address *address, size_t len);
+/*
+ * The link to the peer with this address, made if there is none. An address that the user has given is right, whatever another
+ * peer has said. NULL: out of memory, an address that cannot be, or a peer's word against what is known.
+ */
+struct zipu_link *zipu_link_get(struct zipu_iface *iface, const struct zipu_address *address, size_t len, bool users);
 void zipu_link_put(struct zipu_link *link);
 struct zipu_link *zipu_link_find(struct zipu_iface *iface, uint64_t id);
 /* Makes the lower endpoint, if there is none, and says hello. UCS_OK: messages can be sent. */
@@ -442,7 +445,11 @@ static inline ucs_status_t zipu_ep_blocked(const struct zipu_ep *ep)
 	return ep->blocked & ZIPU_BLOCKED_FAILED ? ep->error : UCS_ERR_NO_RESOURCE;
 }
 
+/* Nothing goes out any more; its operations end, and the user is told, in progress. */
 void zipu_ep_fail(struct zipu_ep *ep, ucs_status_t status);
+/* Ends the operations of endpoints that have failed. */
+void zipu_eps_fail(struct zipu_iface *iface);
+/* Tells of failed endpoints, and calls requests that wait. */
 unsigned zipu_eps_progress(struct zipu_iface *iface);
 /* The link of an endpoint's peer; NULL when there is none to be had. */
 struct zipu_link *zipu_ep_peer(struct zipu_ep *ep);

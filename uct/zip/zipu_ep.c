@@ -276,8 +276,19 @@ void zipu_ep_fail(struct zipu_ep *ep, ucs_status_t status)
 		return;
 	ep->blocked |= ZIPU_BLOCKED_FAILED;
 	ep->error = status;
-	zipu_ops_cancel(ep, status);
-	zipc_list_append(&iface->failing, &ep->failing); /* told at the next progress: we may be anywhere now */
+	/* We may be inside of the engine, or of the lower transport: the rest is for progress. */
+	zipc_list_append(&iface->failing, &ep->failing);
+}
+
+void zipu_eps_fail(struct zipu_iface *iface)
+{
+	struct zipc_list *entry;
+
+	for (entry = iface->failing.next; entry != &iface->failing; entry = entry->next) {
+		struct zipu_ep *ep = zipu_of(entry, zipu_ep, failing);
+
+		zipu_ops_cancel(ep, ep->error);
+	}
 }
 
 unsigned zipu_eps_progress(struct zipu_iface *iface)
@@ -312,7 +323,8 @@ struct zipu_link *zipu_ep_peer(struct zipu_ep *ep)
 	if (ep->peer && ep->peer->failed)
 		return NULL;
 	if (!ep->peer)
-		ep->peer = zipu_link_get(zipu_ep_iface(ep), (const struct zipu_address *)ep->address, ep->address_len);
+		ep->peer = zipu_link_get(zipu_ep_iface(ep), (const struct zipu_address *)ep->address, ep->address_len,
+					 true);
 	return ep->peer;
 }
 

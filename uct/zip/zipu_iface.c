@@ -140,6 +140,7 @@ static unsigned zipu_iface_work(struct zipu_iface *iface)
 	iface->work = zipc_engine_progress(iface->engine);
 	zipu_links_progress(iface);
 	zipu_net_events(iface);
+	zipu_eps_fail(iface);
 	count += zipu_ops_progress(iface);
 	count += zipu_eps_progress(iface);
 	return count;

@@ -37,13 +37,31 @@ static int zipu_address_fits(const struct zipu_iface *iface, const struct zipu_a
 	       len == sizeof(*address) + address->device_len + address->iface_len && address->id;
 }
 
-struct zipu_link *zipu_link_get(struct zipu_iface *iface, const struct zipu_address *address, size_t len)
+/* 1 if a peer's hello may be believed: nobody else has said to be this peer, and it is not us. */
+static int zipu_hello_credible(struct zipu_iface *iface, const struct zipu_link *known, const struct zipu_address *address,
+			       size_t len)
+{
+	uint8_t own[ZIPU_ADDRESS_MAX];
+
+	if (address->id == iface->id)
+		return zipu_own_address(iface, own) == len && !memcmp(own, address, len);
+	return !known || (known->address_len == len && !memcmp(known->address, address, len));
+}
+
+struct zipu_link *zipu_link_get(struct zipu_iface *iface, const struct zipu_address *address, size_t len, bool users)
 {
 	struct zipu_link *link;
 
 	if (!zipu_address_fits(iface, address, len))
 		return NULL;
 	link = zipu_link_find(iface, address->id);
+	if (!users && !zipu_hello_credible(iface, link, address, len))
+		return NULL;
+	if (link && (link->address_len != len || memcmp(link->address, address, len))) {
+		ucs_warn("zip: two peers say to be one: the link to the one that came by itself is given up");
+		zipu_link_fail(link);
+		link = NULL;
+	}
 	if (link) {
 		link->refs++;
 		return link;
@@ -384,12 +402,12 @@ static void zipu_receive_hello(struct zipu_iface *iface, const struct zipu_hdr *
 	if (len <= sizeof(copy)) {
 		memcpy(copy, data, len);
 		if (zipu_address_fits(iface, address, len) && address->id == hdr->sender)
-			link = zipu_link_get(iface, address, len);
+			link = zipu_link_get(iface, address, len, false);
 	}
 	if (link)
 		zipu_link_put(link); /* it stays: there is no endpoint of ours to hold it */
 	else
-		ucs_warn("zip: hello of %zu bytes dropped: its address is not one of this transport's, or memory is out", len);
+		ucs_warn("zip: hello of %zu bytes dropped: its address is not to be believed, or memory is out", len);
 }
 
 /* The length that a message of this type has at least, 0 for an unknown type. */

@@ -74,7 +74,7 @@ static int zipu_net_addr_insert(void *net, const void *addr, size_t len, zipc_ad
 	if (len > sizeof(copy))
 		return ZIPC_ERR_INVAL;
 	memcpy(copy, addr, len);
-	link = zipu_link_get(net, (const struct zipu_address *)(const void *)copy, len);
+	link = zipu_link_get(net, (const struct zipu_address *)(const void *)copy, len, false);
 	if (!link)
 		return ZIPC_ERR_NET;
 	*handle = link->id;
