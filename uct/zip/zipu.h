@@ -267,18 +267,24 @@ struct zipu_link {
 	uint64_t met_ms;            /* when the engine was told; 0: it was not */
 	struct zipc_peer *peer;     /* NULL until looked up */
 	struct zipc_list tx;        /* struct zipu_tx with fragments to be sent */
+	struct zipc_list sent;      /* and with fragments that the lower transport has not ended */
 	struct zipu_ack *acks;      /* a ring of acknowledgements to be sent */
 	unsigned ack_first, ack_count, ack_room;
 	unsigned replies;           /* gets to be answered, which are in `tx` */
 };
 
-/* Something on a link's queue. */
+/*
+ * Something on a link's queue. Its fragments may be with the lower transport when all is sent. That is counted loosely: tcp of
+ * UCX 1.13 tells the end of a fragment twice when the connection breaks.
+ */
 struct zipu_tx {
-	struct zipc_list link;
-	/* Sends what it can. UCS_OK: all is sent, the link forgets it; UCS_INPROGRESS: there is more; else an error. */
+	struct zipc_list link;  /* link->tx, then link->sent */
+	/* Sends what it can. UCS_OK: all is sent; else an error, UCS_ERR_NO_RESOURCE among them. */
 	ucs_status_t (*step)(struct zipu_link *link, struct zipu_tx *tx);
-	/* The link has failed: it is off the queue already. */
-	void (*fail)(struct zipu_link *link, struct zipu_tx *tx);
+	/* It is off the queue, and the lower transport is done with its memory. Not called by the engine. */
+	void (*end)(struct zipu_link *link, struct zipu_tx *tx, ucs_status_t status);
+	uct_completion_t comp;  /* of fragments */
+	uint32_t started;       /* of these */
 };
 
 struct zipu_ack {
@@ -296,6 +302,8 @@ struct zipu_link *zipu_link_find(struct zipu_iface *iface, uint64_t id);
 /* Makes the lower endpoint, if there is none, and says hello. UCS_OK: messages can be sent. */
 ucs_status_t zipu_link_ready(struct zipu_link *link);
 void zipu_link_queue(struct zipu_link *link, struct zipu_tx *tx);
+/* Takes one back: its end comes at once, or when the lower transport is done with it. */
+void zipu_link_unqueue(struct zipu_link *link, struct zipu_tx *tx);
 void zipu_link_ack(struct zipu_link *link, uint32_t op, ucs_status_t status);
 void zipu_link_fail(struct zipu_link *link);
 /* It is looked at in the next progress. */
@@ -307,11 +315,11 @@ void zipu_links_progress(struct zipu_iface *iface);
 void zipu_links_close(struct zipu_iface *iface);
 void zipu_hdr_fill(const struct zipu_iface *iface, struct zipu_hdr *hdr, enum zipu_msg_type type, uint32_t op);
 /*
- * Sends one message: a header and `len` bytes of the iov from byte `offset`. `comp`: NULL: the bytes are copied. Returns UCS_OK,
- * UCS_INPROGRESS (comp follows), UCS_ERR_NO_RESOURCE or another error.
+ * Sends one message: a header and `len` bytes of the iov from byte `offset`. With `tx` the bytes are not copied, and it counts
+ * what is started. Returns UCS_OK, UCS_ERR_NO_RESOURCE or another error.
  */
 ucs_status_t zipu_link_send(struct zipu_link *link, const void *hdr, size_t hdr_len, const struct iovec *iov, size_t niov,
-			    size_t offset, size_t len, uct_mem_h memh, uct_completion_t *comp);
+			    size_t offset, size_t len, uct_mem_h memh, struct zipu_tx *tx);
 /* The handler of all active messages of the lower interface; arg is a struct zipu_am. */
 ucs_status_t zipu_am_handler(void *arg, void *data, size_t length, unsigned flags);
 
@@ -379,7 +387,7 @@ struct zipu_op {
 	uct_completion_t *comp;     /* the user's; may be NULL */
 	unsigned flags;             /* FLUSH */
 	bool over;                  /* nothing more comes from the peer */
-	uct_completion_t local;     /* PUT: fragments with the lower transport */
+	bool sending;               /* PUT: on a link's queue */
 	uint64_t address, key;
 	size_t total, at;
 	uct_unpack_callback_t unpack; /* GET: for a bcopy */

@@ -12,6 +12,7 @@
 #include "zipu.h"
 
 #define ZIPU_ACKS_FIRST 64u
+#define ZIPU_COMP_COUNT (1 << 30) /* never reached: see struct zipu_tx */
 
 static struct zipu_link **zipu_link_bucket(struct zipu_iface *iface, uint64_t id)
 {
@@ -81,6 +82,7 @@ struct zipu_link *zipu_link_get(struct zipu_iface *iface, const struct zipu_addr
 	link->refs = 1;
 	zipc_list_init(&link->sending);
 	zipc_list_init(&link->tx);
+	zipc_list_init(&link->sent);
 	zipc_list_append(&iface->links, &link->link);
 	link->hash = *zipu_link_bucket(iface, link->id);
 	*zipu_link_bucket(iface, link->id) = link;
@@ -98,11 +100,24 @@ static void zipu_link_close_ep(struct zipu_link *link)
 	link->ep = NULL;
 }
 
+/* A link that has failed lets go of everything. */
+static void zipu_link_drain(struct zipu_link *link)
+{
+	struct zipc_list *entry;
+
+	zipu_link_close_ep(link);
+	while ((entry = zipc_list_pop(&link->sent))) {
+		struct zipu_tx *tx = zipu_of(entry, zipu_tx, link);
+
+		tx->end(link, tx, UCS_ERR_CONNECTION_RESET);
+	}
+}
+
 static void zipu_link_free(struct zipu_link *link)
 {
 	struct zipu_link **at = zipu_link_bucket(link->iface, link->id);
 
-	zipu_link_close_ep(link);
+	zipu_link_drain(link);
 	while (*at != link)
 		at = &(*at)->hash;
 	*at = link->hash;
@@ -148,11 +163,8 @@ void zipu_link_fail(struct zipu_link *link)
 		return;
 	link->failed = true;
 	link->ack_count = 0;
-	while ((entry = zipc_list_pop(&link->tx))) {
-		struct zipu_tx *tx = zipu_of(entry, zipu_tx, link);
-
-		tx->fail(link, tx);
-	}
+	while (!zipc_list_empty(&link->tx))
+		zipu_link_unqueue(link, zipu_of(link->tx.next, zipu_tx, link));
 	zipu_net_link_failed(link);
 	for (entry = iface->eps.next; entry != &iface->eps; entry = entry->next) {
 		struct zipu_ep *ep = zipu_of(entry, zipu_ep, link);
@@ -218,16 +230,19 @@ static size_t zipu_cut(const struct iovec *iov, size_t niov, size_t offset, size
 }
 
 ucs_status_t zipu_link_send(struct zipu_link *link, const void *hdr, size_t hdr_len, const struct iovec *iov, size_t niov,
-			    size_t offset, size_t len, uct_mem_h memh, uct_completion_t *comp)
+			    size_t offset, size_t len, uct_mem_h memh, struct zipu_tx *tx)
 {
 	struct zipu_pack_msg msg = {hdr, hdr_len, offset, len, iov, niov};
 	uct_iov_t cut[ZIPU_IOV_MAX];
+	ucs_status_t status;
 	size_t count;
 	ssize_t ret;
 
-	if (comp) {
+	if (tx) {
 		count = zipu_cut(iov, niov, offset, len, memh, cut);
-		return uct_ep_am_zcopy(link->ep, ZIPU_AM_ID, hdr, (unsigned)hdr_len, cut, count, 0, comp);
+		status = uct_ep_am_zcopy(link->ep, ZIPU_AM_ID, hdr, (unsigned)hdr_len, cut, count, 0, &tx->comp);
+		tx->started += status == UCS_INPROGRESS;
+		return status == UCS_INPROGRESS ? UCS_OK : status;
 	}
 	ret = uct_ep_am_bcopy(link->ep, ZIPU_AM_ID, zipu_pack_msg, &msg, 0);
 	return ret < 0 ? (ucs_status_t)ret : UCS_OK;
@@ -293,8 +308,35 @@ ucs_status_t zipu_link_ready(struct zipu_link *link)
 	return status;
 }
 
+static void zipu_tx_fragment_done(uct_completion_t *comp)
+{
+	(void)comp; /* the count never comes to 0 */
+}
+
+static int zipu_tx_drained(const struct zipu_tx *tx)
+{
+	return ZIPU_COMP_COUNT - tx->comp.count >= (int)tx->started;
+}
+
+/* All is sent, or no more will be. */
+static void zipu_link_sent(struct zipu_link *link, struct zipu_tx *tx)
+{
+	zipc_list_remove(&tx->link);
+	if (zipu_tx_drained(tx))
+		tx->end(link, tx, link->failed ? UCS_ERR_CONNECTION_RESET : tx->comp.status);
+	else
+		zipc_list_append(&link->sent, &tx->link);
+}
+
+void zipu_link_unqueue(struct zipu_link *link, struct zipu_tx *tx)
+{
+	zipu_link_sent(link, tx);
+}
+
 void zipu_link_queue(struct zipu_link *link, struct zipu_tx *tx)
 {
+	tx->comp = (uct_completion_t){.func = zipu_tx_fragment_done, .count = ZIPU_COMP_COUNT, .status = UCS_OK};
+	tx->started = 0;
 	zipc_list_append(&link->tx, &tx->link);
 	zipu_link_wake(link);
 }
@@ -353,23 +395,37 @@ static ucs_status_t zipu_link_send_acks(struct zipu_link *link)
 
 /* ---- progress */
 
+static void zipu_link_check_sent(struct zipu_link *link)
+{
+	struct zipc_list *entry, *next;
+
+	for (entry = link->sent.next; entry != &link->sent; entry = next) {
+		struct zipu_tx *tx = zipu_of(entry, zipu_tx, link);
+
+		next = entry->next;
+		if (zipu_tx_drained(tx))
+			zipu_link_sent(link, tx);
+	}
+}
+
 /* Moves what is queued. Returns 1 while something is left. */
 static int zipu_link_step(struct zipu_link *link)
 {
 	ucs_status_t status = zipu_link_ready(link);
 
+	zipu_link_check_sent(link);
 	if (status == UCS_OK)
 		status = zipu_link_send_acks(link);
 	while (status == UCS_OK && !zipc_list_empty(&link->tx)) {
 		struct zipu_tx *tx = zipu_of(link->tx.next, zipu_tx, link);
 
 		status = tx->step(link, tx);
-		if (status == UCS_INPROGRESS)
-			status = UCS_OK;
+		if (status == UCS_OK)
+			zipu_link_sent(link, tx);
 	}
 	if (status != UCS_OK && status != UCS_ERR_NO_RESOURCE)
 		zipu_link_fail(link);
-	return !link->failed && status == UCS_ERR_NO_RESOURCE;
+	return !link->failed && (status == UCS_ERR_NO_RESOURCE || !zipc_list_empty(&link->sent));
 }
 
 void zipu_links_progress(struct zipu_iface *iface)
@@ -382,7 +438,7 @@ void zipu_links_progress(struct zipu_iface *iface)
 		if (!link->failed && zipu_link_step(link))
 			zipu_link_wake(link);
 		if (link->failed) {
-			zipu_link_close_ep(link);
+			zipu_link_drain(link);
 			if (!link->refs)
 				zipu_link_free(link);
 		}

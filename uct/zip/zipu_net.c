@@ -9,18 +9,18 @@
 
 /* What we keep in zipc_op.net. */
 struct zipu_net_op {
-	struct zipu_tx tx;      /* first. Its link is in link->tx, then in iface->events */
-	struct zipu_iface *iface;
-	uint64_t peer, tag;
-	char *buf;
-	uint32_t len, at;       /* bytes of a chunk that is sent, room for one that is received; and how far it has come */
-	union {
-		uct_completion_t comp; /* sending: its count is of fragments with the lower transport, and one while more come */
-		struct {               /* receiving */
+	union {                 /* first */
+		struct zipc_list event; /* iface->events, when it is over */
+		struct zipu_tx tx;      /* a chunk that is sent */
+		struct {                /* a chunk that is received */
+			struct zipc_list event;
 			struct zipc_op *hash;
 			uint32_t total;
 		} rx;
 	};
+	uint64_t peer, tag;
+	char *buf;
+	uint32_t len, at;       /* bytes of a chunk that is sent, room for one that is received; and how far it has come */
 	int status;
 };
 
@@ -36,21 +36,20 @@ static struct zipc_op *zipu_net_op_of(struct zipu_net_op *own)
 	return zipu_of(own, zipc_op, net);
 }
 
-static struct zipu_net_op *zipu_net_init(struct zipu_iface *iface, struct zipc_op *op, uint64_t peer)
+static struct zipu_net_op *zipu_net_init(struct zipc_op *op, uint64_t peer)
 {
 	struct zipu_net_op *own = zipu_net_of(op);
 
 	memset(own, 0, sizeof(*own));
-	own->iface = iface;
 	own->peer = peer;
-	zipc_list_init(&own->tx.link);
+	zipc_list_init(&own->event);
 	return own;
 }
 
-static void zipu_net_event(struct zipu_net_op *own, int status)
+static void zipu_net_event(struct zipu_iface *iface, struct zipu_net_op *own, int status)
 {
 	own->status = status;
-	zipc_list_append(&own->iface->events, &own->tx.link);
+	zipc_list_append(&iface->events, &own->event);
 }
 
 void zipu_net_events(struct zipu_iface *iface)
@@ -58,7 +57,7 @@ void zipu_net_events(struct zipu_iface *iface)
 	struct zipc_list *entry;
 
 	while ((entry = zipc_list_pop(&iface->events))) {
-		struct zipu_net_op *own = zipu_of(entry, zipu_net_op, tx.link);
+		struct zipu_net_op *own = zipu_of(entry, zipu_net_op, event);
 
 		zipc_engine_op_done(iface->engine, zipu_net_op_of(own), own->status, own->at);
 	}
@@ -112,17 +111,15 @@ static int zipu_net_send_control(void *net, zipc_addr_t peer, const void *msg, s
 		status = zipu_link_send(link, &hdr, sizeof(hdr), &iov, 1, 0, len, NULL, NULL);
 	}
 	if (status == UCS_OK)
-		zipu_net_event(zipu_net_init(net, op, peer), 0);
+		zipu_net_event(net, zipu_net_init(op, peer), 0);
 	return zipu_net_status(status);
 }
 
 /* ---- chunks to be sent */
 
-static void zipu_bulk_sent(uct_completion_t *comp)
+static void zipu_bulk_sent(struct zipu_link *link, struct zipu_tx *tx, ucs_status_t status)
 {
-	struct zipu_net_op *own = zipu_of(comp, zipu_net_op, comp);
-
-	zipu_net_event(own, comp->status == UCS_OK ? 0 : ZIPC_ERR_NET);
+	zipu_net_event(link->iface, zipu_of(tx, zipu_net_op, tx), status == UCS_OK ? 0 : ZIPC_ERR_NET);
 }
 
 static ucs_status_t zipu_bulk_step(struct zipu_link *link, struct zipu_tx *tx)
@@ -140,22 +137,12 @@ static ucs_status_t zipu_bulk_step(struct zipu_link *link, struct zipu_tx *tx)
 	while (own->at < own->len) {
 		msg.offset = own->at;
 		n = own->len - own->at < most ? own->len - own->at : most;
-		status = zipu_link_send(link, &msg, sizeof(msg), &iov, 1, own->at, n, memh, iface->frag_zcopy ? &own->comp : NULL);
-		if (status == UCS_INPROGRESS)
-			own->comp.count++;
-		else if (status != UCS_OK)
+		status = zipu_link_send(link, &msg, sizeof(msg), &iov, 1, own->at, n, memh, iface->frag_zcopy ? tx : NULL);
+		if (status != UCS_OK)
 			return status;
 		own->at += (uint32_t)n;
 	}
-	zipc_list_remove(&tx->link);
-	uct_invoke_completion(&own->comp, UCS_OK);
 	return UCS_OK;
-}
-
-static void zipu_bulk_fail(struct zipu_link *link, struct zipu_tx *tx)
-{
-	(void)link;
-	uct_invoke_completion(&zipu_of(tx, zipu_net_op, tx)->comp, UCS_ERR_CONNECTION_RESET);
 }
 
 static int zipu_net_send_bulk(void *net, zipc_addr_t peer, uint64_t tag, const void *buf, size_t len, struct zipc_op *op)
@@ -165,13 +152,12 @@ static int zipu_net_send_bulk(void *net, zipc_addr_t peer, uint64_t tag, const v
 
 	if (!link)
 		return ZIPC_ERR_NET;
-	own = zipu_net_init(net, op, peer);
+	own = zipu_net_init(op, peer);
 	own->tag = tag;
 	own->buf = (void *)(uintptr_t)buf;
 	own->len = (uint32_t)len;
-	own->comp = (uct_completion_t){.func = zipu_bulk_sent, .count = 1, .status = UCS_OK};
 	own->tx.step = zipu_bulk_step;
-	own->tx.fail = zipu_bulk_fail;
+	own->tx.end = zipu_bulk_sent;
 	zipu_link_queue(link, &own->tx);
 	return 0;
 }
@@ -185,7 +171,7 @@ static struct zipc_op **zipu_tag_bucket(struct zipu_iface *iface, uint64_t tag)
 
 static int zipu_net_recv_bulk(void *net, zipc_addr_t peer, uint64_t tag, void *buf, size_t len, struct zipc_op *op)
 {
-	struct zipu_net_op *own = zipu_net_init(net, op, peer);
+	struct zipu_net_op *own = zipu_net_init(op, peer);
 	struct zipc_op **bucket = zipu_tag_bucket(net, tag);
 
 	own->tag = tag;
@@ -201,9 +187,8 @@ static void zipu_bulk_end(struct zipu_iface *iface, struct zipc_op **at, int sta
 {
 	struct zipu_net_op *own = zipu_net_of(*at);
 
-	(void)iface;
 	*at = own->rx.hash;
-	zipu_net_event(own, status);
+	zipu_net_event(iface, own, status);
 }
 
 static void zipu_net_cancel_recv(void *net, struct zipc_op *op)

@@ -63,7 +63,7 @@ struct zipu_op *zipu_op_alloc(struct zipu_ep *ep, enum zipu_op_kind kind, uct_co
 	op->comp = comp;
 	op->status = UCS_OK;
 	op->over = false;
-	op->local.count = 0;
+	op->sending = false;
 	op->at = 0;
 	op->unpack = NULL;
 	op->send = NULL;
@@ -112,7 +112,7 @@ void zipu_ops_close(struct zipu_iface *iface)
 void zipu_op_settle(struct zipu_op *op)
 {
 	/* What the lower transport still reads or writes stays the user's until it is done with it. */
-	if (op->over && op->local.count <= 0 && zipc_list_empty(&op->done))
+	if (op->over && !op->sending && zipc_list_empty(&op->done))
 		zipc_list_append(&op->iface->done, &op->done);
 }
 
@@ -122,8 +122,10 @@ void zipu_op_finish(struct zipu_op *op, ucs_status_t status)
 		return;
 	op->over = true;
 	op->status = status;
-	zipc_list_remove(&op->tx.link);
-	zipu_op_settle(op);
+	if (op->sending)
+		zipu_link_unqueue(op->peer, &op->tx); /* settles it */
+	else
+		zipu_op_settle(op);
 }
 
 void zipu_op_reject(struct zipu_op *op, ucs_status_t status)

@@ -64,6 +64,7 @@ static ssize_t zipu_put_small(struct zipu_ep *ep, struct zipu_pack_put *put, uin
 	op = zipu_op_alloc(ep, ZIPU_OP_PUT, NULL);
 	if (!op)
 		return UCS_ERR_NO_RESOURCE;
+	op->total = 0; /* what the answer is checked against: nothing is left to be sent */
 	zipu_hdr_fill(iface, &put->msg.hdr, ZIPU_MSG_PUT, op->id);
 	put->msg.address = address;
 	put->msg.key = rkey->key;
@@ -107,14 +108,6 @@ ssize_t zipu_ep_put_bcopy(uct_ep_h handle, uct_pack_callback_t pack, void *arg, 
 
 /* ---- put, large */
 
-static void zipu_put_local_done(uct_completion_t *comp)
-{
-	struct zipu_op *op = zipu_of(comp, zipu_op, local);
-
-	/* The data has not left: the link fails and takes the operation with it. */
-	zipu_op_settle(op);
-}
-
 static ucs_status_t zipu_put_step(struct zipu_link *link, struct zipu_tx *tx)
 {
 	struct zipu_op *op = zipu_of(tx, zipu_op, tx);
@@ -130,21 +123,22 @@ static ucs_status_t zipu_put_step(struct zipu_link *link, struct zipu_tx *tx)
 		msg.address = op->address + op->at;
 		msg.last = op->at + n == op->total;
 		status = zipu_link_send(link, &msg, sizeof(msg), op->iov, op->niov, op->at, n, op->memh,
-					op->zcopy && n ? &op->local : NULL);
-		if (status == UCS_INPROGRESS)
-			op->local.count++;
-		else if (status != UCS_OK)
+					op->zcopy && n ? tx : NULL);
+		if (status != UCS_OK)
 			return status;
 		op->at += n;
 	} while (op->at < op->total);
-	zipc_list_remove(&tx->link);
 	return UCS_OK;
 }
 
-static void zipu_op_tx_fail(struct zipu_link *link, struct zipu_tx *tx)
+static void zipu_put_sent(struct zipu_link *link, struct zipu_tx *tx, ucs_status_t status)
 {
-	(void)link;
-	zipu_op_finish(zipu_of(tx, zipu_op, tx), UCS_ERR_CONNECTION_RESET);
+	struct zipu_op *op = zipu_of(tx, zipu_op, tx);
+
+	op->sending = false;
+	if (link->failed || status != UCS_OK)
+		zipu_op_finish(op, UCS_ERR_CONNECTION_RESET);
+	zipu_op_settle(op);
 }
 
 /* An operation of a put or get of these segments by messages, ready to be filled in further. */
@@ -161,7 +155,6 @@ static struct zipu_op *zipu_op_for(struct zipu_ep *ep, enum zipu_op_kind kind, c
 	op->total = total;
 	op->address = address;
 	op->key = key;
-	op->tx.fail = zipu_op_tx_fail;
 	return op;
 }
 
@@ -234,8 +227,9 @@ ucs_status_t zipu_ep_put_zcopy(uct_ep_h handle, const uct_iov_t *uct_iov, size_t
 	if (!op)
 		return UCS_ERR_NO_RESOURCE;
 	zipu_put_set_zcopy(iface, op, uct_iov, iovcnt);
-	op->local = (uct_completion_t){.func = zipu_put_local_done, .status = UCS_OK};
+	op->sending = true;
 	op->tx.step = zipu_put_step;
+	op->tx.end = zipu_put_sent;
 	zipu_link_queue(link, &op->tx);
 	iface->raw_puts++;
 	return UCS_INPROGRESS;
@@ -268,7 +262,7 @@ void zipu_rma_ack(struct zipu_link *link, const struct zipu_msg_ack *msg)
 		ucs_debug("zip: late acknowledgement of operation %#x", msg->hdr.op);
 		return;
 	}
-	if (!msg->status && (op->kind == ZIPU_OP_GET || !zipc_list_empty(&op->tx.link))) {
+	if (!msg->status && (op->kind == ZIPU_OP_GET || op->at < op->total)) {
 		ucs_warn("zip: operation %#x acknowledged before its end", msg->hdr.op);
 		zipu_link_fail(link);
 		return;
@@ -364,18 +358,20 @@ struct zipu_reply {
 	struct zipu_tx tx;
 	struct zipu_msg_get msg;
 	uint64_t at;
+	ucs_status_t status; /* not UCS_OK: it is refused */
 };
 
-static void zipu_reply_free(struct zipu_link *link, struct zipu_tx *tx)
+static void zipu_reply_end(struct zipu_link *link, struct zipu_tx *tx, ucs_status_t status)
 {
-	link->replies--;
-	zipc_list_remove(&tx->link);
-	free(zipu_of(tx, zipu_reply, tx));
-}
+	struct zipu_reply *reply = zipu_of(tx, zipu_reply, tx);
+	uint32_t op = reply->msg.hdr.op;
 
-static void zipu_reply_fail(struct zipu_link *link, struct zipu_tx *tx)
-{
-	zipu_reply_free(link, tx);
+	if (status == UCS_OK)
+		status = reply->status;
+	link->replies--;
+	free(reply);
+	if (status != UCS_OK)
+		zipu_link_ack(link, op, status);
 }
 
 /* The data is copied out under the key's protection, and the key looked up for every part: it may go in between. */
@@ -399,7 +395,6 @@ static ucs_status_t zipu_reply_step(struct zipu_link *link, struct zipu_tx *tx)
 {
 	struct zipu_reply *reply = zipu_of(tx, zipu_reply, tx);
 	size_t most = link->iface->frag_bcopy, n;
-	uint32_t op = reply->msg.hdr.op;
 	ucs_status_t status;
 
 	do {
@@ -411,12 +406,10 @@ static ucs_status_t zipu_reply_step(struct zipu_link *link, struct zipu_tx *tx)
 			return status;
 		reply->at += n;
 	} while (reply->at < reply->msg.length);
+	reply->status = status;
 	if (status != UCS_OK)
 		ucs_warn("zip: get of %llu bytes at %llx refused: the key is not known, or not for these bytes",
 			 (unsigned long long)reply->msg.length, (unsigned long long)reply->msg.address);
-	zipu_reply_free(link, tx);
-	if (status != UCS_OK)
-		zipu_link_ack(link, op, status);
 	return UCS_OK;
 }
 
@@ -436,7 +429,7 @@ void zipu_rma_get(struct zipu_link *link, const struct zipu_msg_get *msg)
 	}
 	reply->msg = *msg;
 	reply->tx.step = zipu_reply_step;
-	reply->tx.fail = zipu_reply_fail;
+	reply->tx.end = zipu_reply_end;
 	link->replies++;
 	zipu_link_queue(link, &reply->tx);
 }
