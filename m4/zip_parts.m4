@@ -44,6 +44,12 @@ AC_DEFUN([ZIP_HIP], [
 	AM_CONDITIONAL([HAVE_HIP], [test -n "$HIPCC"])
 ])
 
+dnl conditional HAVE_UCP: libucp, for zip_perf --api ucp
+AC_DEFUN([ZIP_UCP], [
+	PKG_CHECK_MODULES([UCP], [ucx >= 1.13], [zip_ucp_state=on], [zip_ucp_state="off (libucx-dev is missing)"])
+	AM_CONDITIONAL([HAVE_UCP], [test "$zip_ucp_state" = on])
+])
+
 AC_DEFUN([ZIP_TEST_LIBRARIES], [
 	PKG_CHECK_MODULES([CMOCKA], [cmocka >= 1.1], [zip_cmocka_state=on],
 		[zip_cmocka_state="off (libcmocka-dev is missing)"])

@@ -136,7 +136,7 @@ static int serve_rounds(struct side *side)
 		}
 		if (perf_round(&side->run, &order, &ns, &mine))
 			return -1;
-		side->run.ops->stats(side->run.doors[order.stack], &mine.stats);
+		mine.told = !side->run.ops->stats(side->run.doors[order.stack], &mine.stats);
 		if (perf_oob_send(side->run.oob, PERF_DONE, &mine, sizeof(mine)) ||
 		    perf_run_expect(&side->run, order.stack, &none, PERF_DONE, &theirs, sizeof(theirs)))
 			return -1;
@@ -199,7 +199,7 @@ static int round_both(struct side *side, enum perf_stack stack, uint64_t size, u
 
 	if (perf_round(&side->run, &order, ns, &results[0]))
 		return -1;
-	side->run.ops->stats(side->run.doors[stack], &results[0].stats);
+	results[0].told = !side->run.ops->stats(side->run.doors[stack], &results[0].stats);
 	if (perf_run_expect(&side->run, stack, &none, PERF_DONE, &results[1], sizeof(results[1])))
 		return -1;
 	for (int i = 0; stack == PERF_ZIP && i < 2; i++)
@@ -219,7 +219,7 @@ static int zips_meet(struct side *side)
 	do {
 		if (round_both(side, PERF_ZIP, size, 1, &ns, results))
 			return -1;
-		if (results[0].stats.peers_ready && results[1].stats.peers_ready)
+		if (!results[0].told || (results[0].stats.peers_ready && results[1].stats.peers_ready))
 			return 1;
 		usleep(10000);
 	} while (size >= MEET_BYTES && zipt_now_ns() - start < MEET_SECONDS * 1000000000ull);
@@ -294,6 +294,7 @@ static int measure_row(struct side *side, const struct perf_options *options, st
 				return -1;
 			row->seconds[stack][round] = (double)ns / 1e9;
 			row->wrong += results[0].wrong + results[1].wrong;
+			row->told |= results[0].told & results[1].told;
 			for (int i = 0; stack == PERF_ZIP && i < 2; i++) {
 				stats_add(&row->sides[i], &side->last[i], &before[i]);
 				stats_add(&row->stats, &side->last[i], &before[i]);

@@ -103,6 +103,7 @@ struct perf_stats {
 
 struct perf_side_result {
 	uint64_t wrong;              /* messages with a wrong bit */
+	uint64_t told;               /* the stack has told its counters */
 	struct perf_stats stats;
 };
 
@@ -203,7 +204,8 @@ struct perf_door_ops {
 	int (*post)(void *door, const struct perf_post *post);
 	/* Drives the stack. Returns how many completions there were, or -1. */
 	int (*poll)(void *door, struct perf_events *events);
-	void (*stats)(void *door, struct perf_stats *stats);
+	/* Returns -1, all 0 and without perf_fail(), when zip does not tell through this door. */
+	int (*stats)(void *door, struct perf_stats *stats);
 	void (*close)(void *door);
 };
 
@@ -237,7 +239,7 @@ int perf_run_expect(struct perf_run *run, enum perf_stack stack, struct perf_eve
 struct perf_row {
 	uint64_t size, iters[PERF_STACKS];
 	double seconds[PERF_STACKS][PERF_ROUNDS_MAX];
-	uint64_t wrong;
+	uint64_t wrong, told;
 	struct perf_stats stats;     /* of both sides and all rounds of zip */
 	struct perf_stats sides[2];  /* the same, client and server */
 	/* from these */

@@ -333,19 +333,20 @@ static int ofi_poll(void *door, struct perf_events *events)
 	return (int)n;
 }
 
-static void ofi_stats(void *door, struct perf_stats *stats)
+static int ofi_stats(void *door, struct perf_stats *stats)
 {
 	struct ofi *o = door;
 	struct fi_zip_stats s = { 0 };
 
 	*stats = (struct perf_stats){ 0 };
 	if (!o->zip || o->zip->read_stats(&o->ep->fid, &s, sizeof(s)))
-		return;
+		return -1;
 	*stats = (struct perf_stats){
 		.transfers = s.send_transfers, .bytes = s.send_bytes, .wire_bytes = s.send_wire_bytes,
 		.raw = { s.raw_peer, s.raw_data, s.raw_off, s.raw_slow }, .peers_ready = s.peers_ready,
 		.sample_ns = s.sample_ns, .encode_ns = s.encode_ns, .wire_ns = s.wire_ns, .decode_ns = s.decode_ns,
 	};
+	return 0;
 }
 
 const struct perf_door_ops perf_ofi_ops = {

@@ -112,12 +112,16 @@ static void print_reasons(const struct perf_row *row)
 void perf_report_row(const struct perf_report *report, const struct perf_row *row)
 {
 	double share[4];
-	char text[32];
+	char text[32], ratio[32] = "-", zipped[32] = "-";
 
-	printf("  %10s %8llu %10.4f %10.4f %8.2f %7.4f %6.0f%% %10s\n", perf_size_text(row->size, text),
-	       (unsigned long long)row->iters[PERF_RAW], row->GBps[PERF_RAW], row->GBps[PERF_ZIP], row->speedup, row->ratio,
-	       100 * row->zipped, !report->options->plan.check ? "unchecked" : row->wrong ? "NO" : "yes");
-	if (report->options->plan.breakdown) {
+	if (row->told) {
+		snprintf(ratio, sizeof(ratio), "%.4f", row->ratio);
+		snprintf(zipped, sizeof(zipped), "%.0f%%", 100 * row->zipped);
+	}
+	printf("  %10s %8llu %10.4f %10.4f %8.2f %7s %7s %10s\n", perf_size_text(row->size, text),
+	       (unsigned long long)row->iters[PERF_RAW], row->GBps[PERF_RAW], row->GBps[PERF_ZIP], row->speedup, ratio, zipped,
+	       !report->options->plan.check ? "unchecked" : row->wrong ? "NO" : "yes");
+	if (report->options->plan.breakdown && row->told) {
 		phases(report, row, share);
 		printf("  %10s of the time: sample %.1f%%, split and encode %.1f%%, wire %.1f%%, decode %.1f%%\n", "", 100 * share[0],
 		       100 * share[1], 100 * share[2], 100 * share[3]);
@@ -130,6 +134,10 @@ void perf_report_end(const struct perf_report *report)
 {
 	const struct perf_plan *plan = &report->options->plan;
 
+	if (!report->nrows || !report->rows[0].told) {
+		printf("\n  ratio, zipped: zip does not tell them through this API\n");
+		return;
+	}
 	printf("\n  ratio: bytes on the wire for a byte of the messages; zipped: bytes that travelled as zip's transfers\n");
 	if (plan->breakdown)
 		printf("  time: sample, encode and decode are the processor's; wire: at least one frame was with the core provider. They "
@@ -172,8 +180,13 @@ static cJSON *json_row(const struct perf_report *report, const struct perf_row *
 	add_number(out, "raw_GBps", row->GBps[PERF_RAW], 5);
 	add_number(out, "zip_GBps", row->GBps[PERF_ZIP], 5);
 	add_number(out, "speedup", row->speedup, 4);
-	add_number(out, "ratio", row->ratio, 4);
-	add_number(out, "zipped", row->zipped, 4);
+	if (row->told) {
+		add_number(out, "ratio", row->ratio, 4);
+		add_number(out, "zipped", row->zipped, 4);
+	} else {
+		cJSON_AddNullToObject(out, "ratio");
+		cJSON_AddNullToObject(out, "zipped");
+	}
 	if (options->plan.check)
 		cJSON_AddBoolToObject(out, "bit_exact", !row->wrong);
 	else
@@ -181,7 +194,7 @@ static cJSON *json_row(const struct perf_report *report, const struct perf_row *
 	part = cJSON_AddObjectToObject(out, "not_compressed");
 	for (int i = 0; i < 4; i++)
 		cJSON_AddNumberToObject(part, reason_names[i], (double)row->stats.raw[i]);
-	if (options->plan.breakdown) {
+	if (options->plan.breakdown && row->told) {
 		phases(report, row, share);
 		part = cJSON_AddObjectToObject(out, "share_of_time");
 		for (int i = 0; i < 4; i++)
