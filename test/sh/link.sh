@@ -30,7 +30,19 @@ link_make() {
 		ip -n "$link_ns_receiver" addr add $link_receiver/24 dev zip1 &&
 		ip -n "$link_ns_sender" link set lo up && ip -n "$link_ns_receiver" link set lo up &&
 		ip -n "$link_ns_sender" link set $link_device up && ip -n "$link_ns_receiver" link set zip1 up &&
-		link_limit "$link_ns_sender" $link_device "$rate" && link_limit "$link_ns_receiver" zip1 "$rate"
+		link_limit "$link_ns_sender" $link_device "$rate" && link_limit "$link_ns_receiver" zip1 "$rate" &&
+		link_settle "$link_ns_sender" $link_device && link_settle "$link_ns_receiver" zip1
+}
+
+# The kernel says a moment later that a device runs, and programs that list devices (UCX) leave out one that does not.
+link_settle() {
+	local ns=$1 device=$2 i
+	for ((i = 0; i < 50; i++)); do
+		[[ $(ip -n "$ns" link show "$device") != *"state UP"* ]] || return 0
+		sleep 0.1
+	done
+	echo "$device does not come up" >&2
+	return 1
 }
 
 link_children=()
