@@ -170,13 +170,13 @@ const struct zipc_page_v1 *zipc_page_view(const struct zipc_page *page)
 
 static void zipc_section_begin(struct zipc_page_endpoint_v1 *section)
 {
-	__atomic_store_n(&section->seq_begin, section->seq_end + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&section->seq, section->seq + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 static void zipc_section_end(struct zipc_page_endpoint_v1 *section)
 {
-	__atomic_store_n(&section->seq_end, section->seq_begin, __ATOMIC_RELEASE);
+	__atomic_store_n(&section->seq, section->seq + 1, __ATOMIC_RELEASE);
 }
 
 /* A section that is free, or else that of the endpoint that was closed first. */
@@ -213,8 +213,7 @@ int zipc_page_attach(struct zipc_page *page, const char *name, size_t staging_mo
 		section = &page->map->sections[i];
 		zipc_section_begin(section);
 		zipc_page_add(&page->map->closed, &section->counts);
-		memset(&section->state, 0, offsetof(struct zipc_page_endpoint_v1, seq_end) -
-						   offsetof(struct zipc_page_endpoint_v1, state));
+		memset(&section->state, 0, sizeof(*section) - offsetof(struct zipc_page_endpoint_v1, state));
 		section->state = ZIPC_PAGE_LIVE;
 		section->staging_most = staging_most;
 		zipc_page_text(section->name, sizeof(section->name), name);

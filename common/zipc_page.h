@@ -5,10 +5,10 @@
  * The file is /dev/shm/zip-net.UID.PID.N, N from 0, readable by its owner only, and as long as struct zipc_page_v1; sections that were never
  * used take no memory. Numbers are in the machine's own byte order. Each endpoint has a section, which only it writes:
  *
- *   seq_begin = s + 1; the numbers; seq_end = s + 1
+ *   seq = seq + 1, which is odd; the numbers; seq = seq + 1
  *
- * A reader copies the section from its beginning to its end, and has a consistent one if both are equal and seq_begin is the same when it is
- * read again. The head does not change after the file has its name, but for `endpoints`, `unlisted` and `closed`.
+ * A reader has a consistent copy of a section if seq was the same even number before and after it was copied. The head does not change after the
+ * file has its name, but for `endpoints`, `unlisted` and `closed`.
  *
  * A page outlives a process that is killed: `pid`, `born` and `pid_ns` tell whether it still runs. A process's next page, and zip_stat,
  * remove those that are left behind. Readers believe nothing: see zipc_page_read.
@@ -44,10 +44,11 @@ struct zipc_page_peer_v1 {
 	struct zipc_page_counts_v1 counts;
 };
 
+/* What a reader gets has an odd `seq` where no consistent copy was to be had. */
 enum zipc_page_state { ZIPC_PAGE_FREE, ZIPC_PAGE_LIVE, ZIPC_PAGE_CLOSED };
 
 struct zipc_page_endpoint_v1 {
-	uint32_t seq_begin;
+	uint32_t seq;
 	uint32_t state;            /* enum zipc_page_state */
 	char name[64];
 	uint64_t updated_ms;       /* monotonic clock, when the numbers were copied here */
@@ -58,7 +59,6 @@ struct zipc_page_endpoint_v1 {
 	uint32_t npeers;           /* known; the first ZIPC_PAGE_PEERS are listed */
 	uint32_t zero;
 	struct zipc_page_peer_v1 peers[ZIPC_PAGE_PEERS];
-	uint32_t zero2, seq_end;
 };
 
 struct zipc_page_v1 {

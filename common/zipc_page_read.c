@@ -121,15 +121,16 @@ static int zipc_page_get_section(int fd, struct zipc_page_v1 *page, size_t i)
 {
 	struct zipc_page_endpoint_v1 *section = &page->sections[i];
 	size_t at = (size_t)((char *)section - (char *)page);
-	uint32_t again;
+	uint32_t before, after;
 	int tries;
 
 	for (tries = 0; tries < ZIPC_PAGE_TRIES; tries++) {
-		if (tries && zipc_page_get(fd, section, sizeof(*section), at))
+		if (zipc_page_get(fd, &before, sizeof(before), at + offsetof(struct zipc_page_endpoint_v1, seq)) ||
+		    zipc_page_get(fd, section, sizeof(*section), at) ||
+		    zipc_page_get(fd, &after, sizeof(after), at + offsetof(struct zipc_page_endpoint_v1, seq)))
 			return -1;
-		if (zipc_page_get(fd, &again, sizeof(again), at + offsetof(struct zipc_page_endpoint_v1, seq_begin)))
-			return -1;
-		if (section->seq_begin == section->seq_end && section->seq_begin == again)
+		section->seq = before == after ? before : 1;
+		if (!(section->seq & 1))
 			break;
 	}
 	zipc_page_clean_section(section);
@@ -144,7 +145,7 @@ enum zipc_page_fault zipc_page_read(int dirfd, const char *name, struct zipc_pag
 
 	if (fd < 0)
 		return fault;
-	fault = zipc_page_get(fd, page, sizeof(*page), 0) ? ZIPC_PAGE_BAD : zipc_page_judge(page, name);
+	fault = zipc_page_get(fd, page, offsetof(struct zipc_page_v1, sections), 0) ? ZIPC_PAGE_BAD : zipc_page_judge(page, name);
 	for (i = 0; fault == ZIPC_PAGE_GOOD && i < ZIPC_PAGE_ENDPOINTS; i++)
 		if (zipc_page_get_section(fd, page, i))
 			fault = ZIPC_PAGE_BAD;
