@@ -3,7 +3,7 @@ dnl The UCX transport. Headers that a transport needs are not installed: they co
 dnl run with, which may be unconfigured. What UCX's own configure would add to it (config.h, version.h) is made in uct/zip/ucx of
 dnl the build tree.
 
-dnl UCX_CPPFLAGS, UCX_LIBS, conditional HAVE_UCX
+dnl UCX_CPPFLAGS, UCX_LIBS, conditionals HAVE_UCX and HAVE_UCX_LIBS
 AC_DEFUN([ZIP_UCX], [
 	AC_ARG_WITH([ucx-source],
 		[AS_HELP_STRING([--with-ucx-source=DIR], [UCX source tree of the version the transport is for])],
@@ -14,6 +14,7 @@ AC_DEFUN([ZIP_UCX], [
 	UCX_CPPFLAGS=
 	UCX_LIBS=
 	zip_ucx=no
+	zip_ucx_linked=no
 	AS_CASE([$with_ucx_source],
 		[no|yes], [zip_ucx_state="off (--with-ucx-source=DIR)"],
 		[AS_IF([test -e "$with_ucx_source/src/uct/base/uct_iface.h"], [ZIP_UCX_TREE],
@@ -21,6 +22,7 @@ AC_DEFUN([ZIP_UCX], [
 	AC_SUBST([UCX_CPPFLAGS])
 	AC_SUBST([UCX_LIBS])
 	AM_CONDITIONAL([HAVE_UCX], [test $zip_ucx = yes])
+	AM_CONDITIONAL([HAVE_UCX_LIBS], [test $zip_ucx_linked = yes])
 ])
 
 AC_DEFUN([ZIP_UCX_TREE], [

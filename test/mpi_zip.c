@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What an MPI program does, with every byte checked: point to point of many sizes, probes, derived datatypes, collectives, one-
- * sided. usage: mpirun -n N mpi_zip [LARGEST]   where LARGEST is the most bytes of a message (default 256 MiB).
+ * sided.
+ *
+ * usage: mpirun -n N mpi_zip [LARGEST]   where LARGEST is the most bytes of a message (default 256 MiB)
+ *        mpirun -n N mpi_zip floats      only some messages of 4 MiB of Gaussian bf16, for who counts bytes on the wire
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -9,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ucx_data.h"
 #include "zipt_data.h"
 
 #define SIGMA 0.02
@@ -35,23 +39,9 @@ static uint8_t *buffer(size_t nbytes)
 	return buf;
 }
 
-/* Types and distributions take turns, some of them incompressible. */
-static void fill(void *dst, size_t nbytes, uint64_t seed)
-{
-	static const enum zipt_dist dists[] = {ZIPT_DIST_GAUSS, ZIPT_DIST_GAUSS, ZIPT_DIST_UPCAST, ZIPT_DIST_RANDOM, ZIPT_DIST_ZEROS,
-					       ZIPT_DIST_MIXED};
-	static const enum zipc_dtype dtypes[] = {ZIPC_DTYPE_BF16, ZIPC_DTYPE_FP32, ZIPC_DTYPE_FP16, ZIPC_DTYPE_E4M3};
-
-	zipt_fill(dst, nbytes, dtypes[seed % 4], dists[seed / 4 % 6], SIGMA, seed);
-}
-
 static void check_filled(const void *got, size_t nbytes, uint64_t seed, const char *what)
 {
-	uint8_t *want = buffer(nbytes);
-
-	fill(want, nbytes, seed);
-	CHECK(!memcmp(got, want, nbytes), "%s: %zu bytes, seed %llu", what, nbytes, (unsigned long long)seed);
-	free(want);
+	CHECK(ucx_filled(got, nbytes, seed), "%s: %zu bytes, seed %llu", what, nbytes, (unsigned long long)seed);
 }
 
 /* Every rank sends to the next, and receives from the one before, at once. */
@@ -63,7 +53,7 @@ static void test_ring(size_t nbytes, uint64_t seed)
 	MPI_Status statuses[2];
 	int count;
 
-	fill(out, nbytes, seed + (uint64_t)rank);
+	ucx_fill(out, nbytes, seed + (uint64_t)rank);
 	memset(in, 0xa5, nbytes);
 	MPI_Irecv(in, (int)nbytes, MPI_BYTE, before, TAG, MPI_COMM_WORLD, &requests[0]);
 	MPI_Isend(out, (int)nbytes, MPI_BYTE, next, TAG, MPI_COMM_WORLD, &requests[1]);
@@ -102,7 +92,7 @@ static void test_reversed(void)
 	for (i = 0; i < COUNT; i++) {
 		out[i] = buffer(sizes[i % 4]);
 		in[i] = buffer(sizes[i % 4]);
-		fill(out[i], sizes[i % 4], (uint64_t)(100 + i + rank));
+		ucx_fill(out[i], sizes[i % 4], (uint64_t)(100 + i + rank));
 		MPI_Isend(out[i], (int)sizes[i % 4], MPI_BYTE, next, i, MPI_COMM_WORLD, &requests[i]);
 	}
 	for (i = COUNT - 1; i >= 0; i--)
@@ -128,7 +118,7 @@ static void test_probe(void)
 
 	for (i = 0; i < 5; i++) {
 		out[i] = buffer(sizes[i]);
-		fill(out[i], sizes[i], 200 + i + (uint64_t)rank);
+		ucx_fill(out[i], sizes[i], 200 + i + (uint64_t)rank);
 		MPI_Isend(out[i], (int)sizes[i], MPI_BYTE, next, TAG, MPI_COMM_WORLD, &requests[i]);
 	}
 	for (i = 0; i < 5; i++) {
@@ -195,24 +185,24 @@ static void test_collectives(size_t nbytes)
 	int r, root;
 
 	for (root = 0; root < ranks; root++) {
-		fill(own, nbytes, 400 + (uint64_t)(rank == root ? root : 99));
+		ucx_fill(own, nbytes, 400 + (uint64_t)(rank == root ? root : 99));
 		MPI_Bcast(own, (int)nbytes, MPI_BYTE, root, MPI_COMM_WORLD);
 		check_filled(own, nbytes, 400 + (uint64_t)root, "bcast");
 	}
-	fill(own, nbytes, 500 + (uint64_t)rank);
+	ucx_fill(own, nbytes, 500 + (uint64_t)rank);
 	MPI_Allgather(own, (int)nbytes, MPI_BYTE, all, (int)nbytes, MPI_BYTE, MPI_COMM_WORLD);
 	for (r = 0; r < ranks; r++)
 		check_filled(all + (size_t)r * nbytes, nbytes, 500 + (uint64_t)r, "allgather");
 	for (r = 0; r < ranks; r++)
-		fill(many + (size_t)r * nbytes, nbytes, 600 + (uint64_t)(rank * ranks + r));
+		ucx_fill(many + (size_t)r * nbytes, nbytes, 600 + (uint64_t)(rank * ranks + r));
 	MPI_Alltoall(many, (int)nbytes, MPI_BYTE, all, (int)nbytes, MPI_BYTE, MPI_COMM_WORLD);
 	for (r = 0; r < ranks; r++)
 		check_filled(all + (size_t)r * nbytes, nbytes, 600 + (uint64_t)(r * ranks + rank), "alltoall");
 	/* Sums of the bits as integers are the same in any order. */
-	fill(own, nbytes, 500 + (uint64_t)rank);
+	ucx_fill(own, nbytes, 500 + (uint64_t)rank);
 	memset(want, 0, nbytes);
 	for (r = 0; r < ranks; r++) {
-		fill(many, nbytes, 500 + (uint64_t)r);
+		ucx_fill(many, nbytes, 500 + (uint64_t)r);
 		for (i = 0; i < words; i++)
 			want[i] += ((uint32_t *)(void *)many)[i];
 	}
@@ -241,7 +231,7 @@ static void test_windows(size_t nbytes)
 
 	MPI_Win_allocate((MPI_Aint)(2 * nbytes), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win);
 	MPI_Win_fence(0, win);
-	fill(out, nbytes, 700 + (uint64_t)rank);
+	ucx_fill(out, nbytes, 700 + (uint64_t)rank);
 	MPI_Put(out, (int)nbytes, MPI_BYTE, next, (MPI_Aint)nbytes, (int)nbytes, MPI_BYTE, win);
 	MPI_Win_fence(0, win);
 	check_filled(window + nbytes, nbytes, 700 + (uint64_t)before, "put");
@@ -260,6 +250,24 @@ static void test_windows(size_t nbytes)
 	free(out);
 }
 
+static void test_floats(void)
+{
+	enum { COUNT = 16, NBYTES = 4194304 };
+	int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks, i;
+	uint8_t *out = buffer(NBYTES), *in = buffer(NBYTES), *want = buffer(NBYTES);
+
+	zipt_fill(out, NBYTES, ZIPC_DTYPE_BF16, ZIPT_DIST_GAUSS, SIGMA, 1 + (uint64_t)rank);
+	zipt_fill(want, NBYTES, ZIPC_DTYPE_BF16, ZIPT_DIST_GAUSS, SIGMA, 1 + (uint64_t)before);
+	for (i = 0; i < COUNT; i++) {
+		memset(in, 0, NBYTES);
+		MPI_Sendrecv(out, NBYTES, MPI_BYTE, next, TAG, in, NBYTES, MPI_BYTE, before, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		CHECK(!memcmp(in, want, NBYTES), "message %d", i);
+	}
+	free(want);
+	free(in);
+	free(out);
+}
+
 int main(int argc, char **argv)
 {
 	static const size_t sizes[] = {4, 4096, 100000, 2097152};
@@ -268,6 +276,11 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	if (argc > 1 && !strcmp(argv[1], "floats")) {
+		test_floats();
+		MPI_Finalize();
+		return 0;
+	}
 	if (argc > 1)
 		largest = strtoull(argv[1], NULL, 0);
 	test_sizes();

@@ -10,6 +10,8 @@ zip_top=$(cd "$(dirname "$0")/.." && pwd)
 . "$zip_top/test/sh/packages.sh"
 # shellcheck source=test/sh/libfabric21.sh
 . "$zip_top/test/sh/libfabric21.sh"
+# shellcheck source=test/sh/ucx.sh
+. "$zip_top/test/sh/ucx.sh"
 # shellcheck source=test/sh/build.sh
 . "$zip_top/test/sh/build.sh"
 # shellcheck source=test/sh/steps.sh
@@ -57,12 +59,29 @@ requires() {
 	step_say "FAILED   build-$1: configure found no $3 (log: $zip_work/logs/$1-configure.log)"
 }
 
+# Sets ucx, the options of configure for the UCX transport; none when its packages are not to be had, and then why in no_ucx.
+ucx=() no_ucx=
+ucx_options() {
+	steps_wanted ucx || return 0
+	local log=$zip_work/logs/ucx-need.log
+	mkdir -p "$zip_work/logs"
+	# In this shell for what it sets, in one of its own for what ends it.
+	if ( ucx_need ) 2> >(tee "$log" >&2) && ucx_need; then
+		ucx=(--with-ucx-source="$zip_ucx_source")
+	else
+		no_ucx=$(sed -n 's/^error: //p' "$log" | tail -n 1)
+		no_ucx=${no_ucx:-UCX\'s packages are not to be had}
+	fi
+}
+
 built=
 build_all() {
 	local programs="all check-programs"
 	autogen_need
-	build_step check "$programs" --enable-werror
-	build_step check-sanitizers "$programs" --enable-werror --enable-sanitizers --without-cuda --without-hip CFLAGS="-O1 -g"
+	ucx_options
+	build_step check "$programs" --enable-werror "${ucx[@]}"
+	build_step check-sanitizers "$programs" --enable-werror --enable-sanitizers --without-cuda --without-hip CFLAGS="-O1 -g" \
+		"${ucx[@]}"
 	build_step check-fuzz all --enable-fuzzers --enable-sanitizers --without-cuda --without-hip CC=clang CFLAGS="-O1 -g"
 	requires check CMOCKA_LIBS "cmocka"
 	requires check-sanitizers ZIP_SANITIZE "sanitizers"
@@ -130,6 +149,15 @@ tools_steps() {
 	step "tools" 180 "$zip_top/test/run_isolated.sh" "$zip_top/test/run_tools.sh" --build "$(build_dir check)"
 }
 
+# The UCX transport: all of it on the plain build, what is our own with sanitizers too.
+ucx_steps() {
+	[ ${#ucx[@]} -gt 0 ] || { step_skip ucx "$no_ucx"; return 0; }
+	is_built check || { step_skip ucx "build check failed"; return 0; }
+	step "ucx (check)" 600 "$zip_top/test/run_ucx.sh" --build "$(build_dir check)"
+	is_built check-sanitizers || return 0
+	step "ucx (check-sanitizers)" 300 "$zip_top/test/run_ucx.sh" --build "$(build_dir check-sanitizers)" --only '^uct_api$'
+}
+
 fabtests_steps() {
 	is_built check-2.1 || return 0
 	step "fabtests" 1200 "$zip_top/test/run_fabtests.sh" --libfabric "$zip_lf21_prefix" --fabtests "$zip_lf21_fabtests" \
@@ -162,4 +190,5 @@ fabtests_steps
 [ $with_21 = no ] || stack_steps check-2.1 2.1
 stack_steps check 1.17
 stack_steps check-sanitizers 1.17 --stacks "tcp;ofi_zip"
+ucx_steps
 steps_end

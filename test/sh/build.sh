@@ -9,7 +9,7 @@ autogen_need() {
 	(
 		flock 9
 		if [ -x "$zip_top/configure" ] && [ -e "$stamp" ] && [ -z "$(cd "$zip_top" && find configure.ac Makefile.am \
-				m4/zip_*.m4 common/Makefile.inc gpu/Makefile.inc prov/zip/Makefile.inc test/Makefile.inc tools/Makefile.inc \
+				m4/zip_*.m4 common/Makefile.inc gpu/Makefile.inc prov/zip/Makefile.inc uct/zip/Makefile.inc test/Makefile.inc tools/Makefile.inc \
 				-newer "$stamp" -print)" ]; then
 			exit 0
 		fi
