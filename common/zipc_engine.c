@@ -96,6 +96,7 @@ static int zipc_engine_setup(struct zipc_engine *engine, const struct zipc_engin
 	zipc_list_init(&engine->recv_want);
 	zipc_list_init(&engine->decode_queue);
 	zipc_list_init(&engine->free_sends);
+	zipc_list_init(&engine->accels);
 	return 0;
 }
 
@@ -154,6 +155,7 @@ void zipc_engine_close(struct zipc_engine *engine)
 		return;
 	zipc_peers_close(engine);
 	zipc_sends_close(engine);
+	zipc_accels_close(engine);
 	zipc_pool_close(&engine->send_pool);
 	zipc_pool_close(&engine->recv_pool);
 	free(engine);
@@ -167,9 +169,11 @@ uint64_t zipc_engine_epoch(const struct zipc_engine *engine)
 void zipc_engine_stats(const struct zipc_engine *engine, struct zipc_stats *stats)
 {
 	const struct zipc_list *entry;
+	size_t accel_bytes;
 
 	*stats = engine->stats;
-	stats->staging_bytes = engine->send_pool.in_use * engine->send_pool.slot_bytes +
+	zipc_accels_in_use(engine, &accel_bytes);
+	stats->staging_bytes = accel_bytes + engine->send_pool.in_use * engine->send_pool.slot_bytes +
 			       engine->recv_pool.in_use * engine->recv_pool.slot_bytes;
 	for (entry = engine->peers.next; entry != &engine->peers; entry = entry->next)
 		stats->peers_ready += zipc_peer_ready(zipc_container(entry, struct zipc_peer, link));
@@ -410,7 +414,7 @@ enum zipc_leaving zipc_engine_leave(struct zipc_engine *engine)
 		zipc_recvs_leave(peer);
 		sends += peer->nsends;
 	}
-	if (engine->ctl_pending || engine->send_pool.in_use)
+	if (engine->ctl_pending || engine->send_pool.in_use || zipc_accels_in_use(engine, NULL))
 		return ZIPC_LEAVING_FLUSHING;
 	return sends ? ZIPC_LEAVING_ANSWERS : ZIPC_LEAVING_DONE;
 }
@@ -424,7 +428,8 @@ int zipc_engine_progress(struct zipc_engine *engine)
 	zipc_recv_grant(engine);
 	if (!zipc_list_empty(&engine->ctl_queue))
 		zipc_ctl_flush(engine);
-	work = zipc_send_step(engine);
+	work = zipc_list_empty(&engine->accels) ? 0 : zipc_accels_step(engine);
+	work |= zipc_send_step(engine);
 	work |= zipc_recv_step(engine);
 	zipc_peer_watch(engine);
 	return work || !zipc_list_empty(&engine->ctl_queue);

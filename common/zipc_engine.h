@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "zipc_accel.h"
 #include "zipc_codec.h"
 #include "zipc_error.h"
 #include "zipc_proto.h"
@@ -235,6 +236,10 @@ enum zipc_send_flags {
 int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov,
 		    size_t nbytes, uint64_t tag, unsigned flags, void *cookie, struct zipc_send **send,
 		    struct zipc_placeholder_v1 *placeholder);
+/* The same of memory of a device that was attached to this engine; all segments are on it. NULL: host memory. */
+int zipc_send_begin_on(struct zipc_engine *engine, struct zipc_accel *accel, struct zipc_peer *peer, const struct iovec *iov,
+		       size_t niov, size_t nbytes, uint64_t tag, unsigned flags, void *cookie, struct zipc_send **send,
+		       struct zipc_placeholder_v1 *placeholder);
 void zipc_send_commit(struct zipc_send *send);
 void zipc_send_drop(struct zipc_send *send);
 /* Number of a transfer, and the failure of its placeholder: nothing happens if the transfer of that number is gone. */
@@ -253,6 +258,9 @@ int zipc_looks_like_placeholder(const void *msg, size_t len);
  */
 int zipc_recv_match(struct zipc_engine *engine, const void *placeholder, const struct iovec *iov, size_t niov,
 		    void *cookie);
+/* The same with buffers on a device that was attached to this engine; all segments are on it. NULL: host memory. */
+int zipc_recv_match_on(struct zipc_engine *engine, struct zipc_accel *accel, const void *placeholder, const struct iovec *iov,
+		       size_t niov, void *cookie);
 /* The application discards the message whose placeholder this is. */
 int zipc_recv_discard(struct zipc_engine *engine, const void *placeholder);
 /*

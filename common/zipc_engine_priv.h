@@ -42,6 +42,8 @@ struct zipc_slot {
 	void *xfer;            /* zipc_send or zipc_recv; NULL once it is gone (then the slot only waits for the network) */
 	uint32_t *held;        /* the peer's count of slots, this one included; NULL: free, or lost */
 	uint32_t chunk;
+	uint8_t coding;        /* a device works on it */
+	uint8_t guess;         /* receiving: kinds of frame that it was taken for and is not */
 	size_t bytes;
 };
 
@@ -57,7 +59,8 @@ struct zipc_pool {
 	size_t total;            /* slots that have memory, `count` or more */
 	size_t lost;             /* of these */
 	size_t slot_bytes, in_use;
-	int spare_failed;
+	int spare_failed;        /* no memory for others is to be had */
+	int borrowed;            /* `memory` is somebody else's */
 };
 
 /* How one message travels. The first two are measured against each other. */
@@ -132,6 +135,7 @@ struct zipc_peer {
 	uint32_t nreplies;     /* of the outbound ones: what the peer reads */
 	uint32_t nreads;       /* of the inbound ones: what we read */
 	uint32_t send_slots, recv_slots; /* staging that its transfers hold */
+	uint32_t accel_send_slots, accel_recv_slots; /* of devices */
 	struct zipc_list sends, recvs; /* recvs: in order of arrival */
 	struct zipc_list reads;      /* recvs that wait for their reply */
 	struct zipc_list want;       /* matched recvs with chunks to be granted, oldest match first */
@@ -139,6 +143,7 @@ struct zipc_peer {
 	struct zipc_ctl hello, ping, abort;
 	uint64_t heard_ms, checked_ms, ping_ms; /* ping_ms: when the last ping was queued */
 	struct zipc_judge judge, read_judge; /* of messages and writes, and of reads */
+	struct zipc_judge accel_judge;       /* of messages in device memory */
 	struct zipc_stats stats;
 	unsigned blocked;      /* number of the flush pass in which it refused a message */
 	uint16_t main_len, comp_len;
@@ -187,6 +192,18 @@ struct zipc_send {
 		struct zipc_reply_v1 reply;
 	} msg;
 	uint8_t copy[64];
+	struct zipc_pool *pool;
+	struct zipc_judge *judge;
+	/* Of a message in device memory only (zipc_accel_send.c). */
+	struct zipc_accel *accel; /* NULL: host memory */
+	struct zipc_list holder;  /* accel->sends */
+	struct zipc_list encoded; /* slots of the chunks from `next` on, in order; those without `bytes` are not ready */
+	uint32_t encode_next;     /* next chunk to give to the device */
+	unsigned jobs;            /* that read the buffer: the transfer is not reported before they are over */
+	enum zipc_codec codec;
+	uint8_t sparse, settled;  /* settled: it is known what the data is */
+	uint8_t sampling;
+	int failing;              /* it ends with this status, as soon as the peer can be told */
 };
 
 /* Where an inbound transfer comes from. */
@@ -227,6 +244,15 @@ struct zipc_recv {
 		struct zipc_fin_v1 fin;
 		struct zipc_read_v1 read;
 	} msg;
+	struct zipc_pool *pool;
+	/* With a buffer in device memory only (zipc_accel_recv.c). */
+	struct zipc_accel *accel; /* NULL: host memory */
+	struct zipc_list holder;  /* accel->recvs */
+	struct zipc_list arrived; /* slots that wait to be decoded */
+	const struct zipc_slot *last_slot; /* of the chunk that was granted last */
+	unsigned jobs;            /* that write to the buffer: the transfer is not reported before they are over */
+	uint8_t ending;           /* it ends with `status` then */
+	uint8_t frame_kind;       /* zipc_kind of the frames as the sender has announced it, or as the last one was; 0: unknown */
 };
 
 #define ZIPC_HASH 1024u
@@ -246,6 +272,7 @@ struct zipc_engine {
 	struct zipc_list recv_want; /* peers; they take turns */
 	struct zipc_peer *by_addr[ZIPC_HASH], *by_epoch[ZIPC_HASH];
 	struct zipc_recv *by_xfer[ZIPC_HASH];
+	struct zipc_list accels; /* devices */
 	struct zipc_list free_sends;
 	struct zipc_send **send_table; /* by the low 16 bits of an id */
 	uint32_t send_count;
@@ -305,6 +332,10 @@ void zipc_policy_lost(struct zipc_judge *judge, uint64_t nbytes, enum zipc_mode 
 void zipc_policy_undo(struct zipc_judge *judge, uint64_t nbytes, enum zipc_mode mode);
 
 int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind);
+/* In memory of somebody else's: `count` slots of slot_bytes. No others are put in the place of lost ones. */
+int zipc_pool_open_at(struct zipc_pool *pool, void *memory, size_t count, size_t slot_bytes, int kind);
+/* Bytes of a slot that holds such a frame. */
+size_t zipc_pool_slot_bytes(size_t frame_bytes);
 void zipc_pool_close(struct zipc_pool *pool);
 /*
  * Slots that are not lost, `count` at most. Few are left only after many deaths over a core that gives nothing back.
@@ -319,6 +350,11 @@ static inline size_t zipc_pool_usable(const struct zipc_pool *pool)
  * hold as many as are left over, so that one that stands still cannot stop the rest.
  */
 struct zipc_slot *zipc_pool_get(struct zipc_pool *pool, uint32_t *held);
+/*
+ * At most *n slots in a row, under the same rule; sets *n, 0 with NULL. They go on where `after` (may be NULL) ends if they can. Their
+ * `bytes` are 0.
+ */
+struct zipc_slot *zipc_pool_get_run(struct zipc_pool *pool, uint32_t *held, const struct zipc_slot *after, uint32_t *n);
 void zipc_pool_put(struct zipc_slot *slot);
 /*
  * Writes off the slots that the network holds for a peer that is lost; `held` is the peer's count. Each is put back when, and
@@ -400,5 +436,45 @@ void zipc_recv_lost(struct zipc_recv *recv, int status);
 int zipc_recv_step(struct zipc_engine *engine); /* decode one chunk; 1 if it did */
 void zipc_recv_grant(struct zipc_engine *engine);
 void zipc_recv_close(struct zipc_recv *recv);
+/* `n` chunks are in the buffer, 0 or more, or it ends with `status`: the transfer goes on, or is over. */
+void zipc_recv_decoded(struct zipc_recv *recv, uint32_t n, int status);
+
+/* ---- device memory (zipc_accel.c and others) */
+
+/* What frames are like, in a byte. */
+static inline uint8_t zipc_kind(enum zipc_dtype dtype, enum zipc_codec codec, int sparse)
+{
+	return dtype == ZIPC_DTYPE_RAW || codec == ZIPC_CODEC_RAW ? 0 : (uint8_t)(dtype | codec << 3 | !!sparse << 5);
+}
+
+/* How a message is to travel. */
+struct zipc_plan {
+	enum zipc_mode mode;
+	enum zipc_dtype dtype;
+	enum zipc_codec codec;
+	uint8_t sparse;
+	uint8_t settled;    /* device memory: the rest is more than a guess */
+	uint8_t unmeasured; /* nothing is learned from it */
+};
+
+/* 0: a transfer, and `plan` says how; 1 + reason: raw. */
+int zipc_accel_choose(struct zipc_accel *accel, struct zipc_peer *peer, const struct iovec *iov, size_t niov, size_t nbytes,
+		      unsigned flags, struct zipc_plan *plan);
+/* What zipc_send_new does not know of. */
+void zipc_accel_send_init(struct zipc_accel *accel, struct zipc_send *send, const struct zipc_plan *plan);
+/* The transfer is committed; and it ends, or its chunks are not wanted any more. */
+void zipc_accel_send_start(struct zipc_send *send);
+void zipc_accel_send_stop(struct zipc_send *send);
+/* The slot of chunk `next`, encoded, or NULL. */
+struct zipc_slot *zipc_accel_take(struct zipc_send *send);
+/* A chunk has arrived. */
+void zipc_accel_arrived(struct zipc_recv *recv, struct zipc_slot *slot);
+/* Devices that wait for nothing but time, all of them moved on. 1 while something is under way. */
+int zipc_accels_step(struct zipc_engine *engine);
+/* Waits for what is under way, for a bounded time. */
+void zipc_accels_close(struct zipc_engine *engine);
+/* Slots in use and bytes of them. */
+size_t zipc_accels_in_use(const struct zipc_engine *engine, size_t *bytes);
+void zipc_accels_lose(struct zipc_peer *peer);
 
 #endif

@@ -292,6 +292,7 @@ void zipc_peer_lose(struct zipc_peer *peer, int status)
 	}
 	zipc_pool_lose(peer->engine, &peer->engine->send_pool, &peer->send_slots);
 	zipc_pool_lose(peer->engine, &peer->engine->recv_pool, &peer->recv_slots);
+	zipc_accels_lose(peer);
 }
 
 static void zipc_ping_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status)

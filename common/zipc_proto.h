@@ -92,7 +92,8 @@ struct zipc_rts_v1 {
 	uint64_t nbytes;
 	uint64_t tag;
 	uint32_t flags; /* zipc_placeholder_flags */
-	uint32_t zero;
+	uint8_t kind;   /* most of the frames: dtype, codec << 3, 1 << 5 when sparse; 0: not known yet, or raw. For who cannot read them */
+	uint8_t zero[3];
 } __attribute__((packed));
 
 struct zipc_credit_v1 {

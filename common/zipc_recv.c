@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "zipc_engine_priv.h"
+#include "zipc_accel_priv.h"
 
 static struct zipc_recv **zipc_recv_bucket(struct zipc_engine *engine, uint64_t epoch, uint32_t sender_xfer)
 {
@@ -40,9 +40,12 @@ struct zipc_recv *zipc_recv_new(struct zipc_engine *engine, struct zipc_peer *pe
 	recv->engine = engine;
 	recv->peer = peer;
 	recv->id = engine->next_recv_id++;
+	recv->pool = &engine->recv_pool;
 	zipc_list_init(&recv->want);
 	zipc_list_init(&recv->read);
 	zipc_list_init(&recv->last);
+	zipc_list_init(&recv->holder);
+	zipc_list_init(&recv->arrived);
 	zipc_list_append(&peer->recvs, &recv->link);
 	peer->nrecvs++;
 	engine->active++;
@@ -98,6 +101,7 @@ void zipc_recv_close(struct zipc_recv *recv)
 		*link = recv->hash;
 	zipc_list_remove(&recv->read);
 	zipc_recv_unwant(recv);
+	zipc_list_remove(&recv->holder);
 	zipc_list_remove(&recv->link);
 	recv->peer->nrecvs--;
 	recv->peer->nreads -= recv->kind == ZIPC_RECV_READ;
@@ -108,7 +112,7 @@ void zipc_recv_close(struct zipc_recv *recv)
 /* The record goes once both ends are done with it. A late RTS must find it, or it would look like a new transfer. */
 static void zipc_recv_settle(struct zipc_recv *recv)
 {
-	if (recv->fin_sent && recv->rts_seen && !recv->ctl.busy && !recv->in_flight)
+	if (recv->fin_sent && recv->rts_seen && !recv->ctl.busy && !recv->in_flight && !recv->jobs)
 		zipc_recv_close(recv);
 }
 
@@ -138,7 +142,7 @@ void zipc_recv_announce(struct zipc_recv *recv)
 		fin->sender_xfer = recv->sender_xfer;
 		fin->status = recv->status;
 		zipc_ctl_send(engine, &recv->ctl, recv->peer, fin, sizeof(*fin), zipc_recv_ctl_done);
-	} else if (!recv->done && recv->granted > recv->announced) {
+	} else if (!recv->done && !recv->ending && recv->granted > recv->announced) {
 		struct zipc_credit_v1 *credit = &recv->msg.credit;
 
 		zipc_ctl_header(engine, &credit->hdr, ZIPC_CTL_CREDIT, sizeof(*credit));
@@ -174,10 +178,10 @@ static void zipc_recv_take_back(struct zipc_recv *recv, uint32_t first)
 	struct zipc_engine *engine = recv->engine;
 	size_t i;
 
-	for (i = 0; recv->in_flight && i < engine->recv_pool.total; i++) {
-		struct zipc_slot *slot = &engine->recv_pool.slots[i];
+	for (i = 0; recv->in_flight && i < recv->pool->total; i++) {
+		struct zipc_slot *slot = &recv->pool->slots[i];
 
-		if (slot->xfer != recv || slot->chunk < first)
+		if (slot->xfer != recv || slot->coding || slot->chunk < first)
 			continue;
 		slot->xfer = NULL;
 		recv->in_flight--;
@@ -202,13 +206,18 @@ void zipc_recv_finish(struct zipc_recv *recv, int status)
 
 	if (recv->done)
 		return;
-	recv->done = 1;
-	recv->status = status;
 	zipc_recv_unwant(recv);
-	if (status && status != ZIPC_ERR_TRUNC)
-		ZIPC_COUNT(recv->peer, errors, 1);
 	if (recv->granted > recv->announced) /* nobody will hear that these are waited for */
 		zipc_recv_take_back(recv, recv->announced);
+	if (!recv->ending)
+		recv->status = status;
+	recv->ending = recv->jobs > 0;
+	if (recv->ending) /* a device still writes to the buffer */
+		return;
+	recv->done = 1;
+	status = recv->status;
+	if (status && status != ZIPC_ERR_TRUNC)
+		ZIPC_COUNT(recv->peer, errors, 1);
 	if ((last = zipc_list_pop(&recv->last))) /* to be dropped */
 		zipc_list_append(&engine->decode_queue, last);
 	zipc_recv_report(recv);
@@ -330,6 +339,12 @@ static int zipc_recv_open(struct zipc_engine *engine, const void *placeholder, s
 
 int zipc_recv_match(struct zipc_engine *engine, const void *placeholder, const struct iovec *iov, size_t niov, void *cookie)
 {
+	return zipc_recv_match_on(engine, NULL, placeholder, iov, niov, cookie);
+}
+
+int zipc_recv_match_on(struct zipc_engine *engine, struct zipc_accel *accel, const void *placeholder, const struct iovec *iov,
+		       size_t niov, void *cookie)
+{
 	struct zipc_recv *recv;
 	size_t total = zipc_iov_total(iov, niov);
 	int ret;
@@ -343,11 +358,14 @@ int zipc_recv_match(struct zipc_engine *engine, const void *placeholder, const s
 	recv->niov = (uint32_t)niov;
 	recv->keep = recv->nbytes < total ? recv->nbytes : total;
 	recv->cookie = cookie;
+	recv->accel = accel;
+	if (accel)
+		recv->pool = &accel->recv_pool;
 	if (recv->peer->state == ZIPC_PEER_LOST)
 		zipc_recv_lost(recv, ZIPC_ERR_PEER);
 	else if (recv->aborted)
 		zipc_recv_fail(recv, ZIPC_ERR_PEER);
-	else if (recv->keep && !zipc_pool_usable(&engine->recv_pool))
+	else if (recv->keep && (!zipc_pool_usable(recv->pool) || (accel && accel->dead)))
 		zipc_recv_fail(recv, ZIPC_ERR_NOMEM);
 	else if (!recv->keep)
 		zipc_recv_complete(recv);
@@ -379,13 +397,21 @@ int zipc_recv_discard(struct zipc_engine *engine, const void *placeholder)
 	return ret;
 }
 
+static int zipc_kind_fits(uint8_t kind)
+{
+	return (kind & 7) < ZIPC_DTYPE_COUNT && (kind >> 3 & 3) < ZIPC_CODEC_COUNT && !(kind >> 6) && (!kind || kind & 7);
+}
+
 void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const struct zipc_rts_v1 *msg)
 {
 	struct zipc_recv *recv = zipc_recv_lookup(engine, peer->epoch, msg->sender_xfer);
 	struct zipc_placeholder_v1 ph = {
 		.version = ZIPC_WIRE_VERSION, .chunk = msg->chunk, .nbytes = msg->nbytes, .flags = (uint8_t)msg->flags,
 	};
-	const char *fault = msg->flags > UINT8_MAX ? "flags" : msg->zero ? "zero" : zipc_placeholder_fault(engine, &ph);
+	int zero = !msg->zero[0] && !msg->zero[1] && !msg->zero[2];
+	const char *fault = msg->flags > UINT8_MAX                 ? "flags"
+			    : !zero || !zipc_kind_fits(msg->kind) ? "kind"
+								  : zipc_placeholder_fault(engine, &ph);
 
 	if (fault || (recv && recv->rts_seen)) {
 		zipc_log(engine, ZIPC_LOG_WARN, "request to send ignored: transfer %#x, %s", msg->sender_xfer,
@@ -394,6 +420,7 @@ void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const str
 	}
 	if (recv) { /* its placeholder was faster */
 		recv->rts_seen = 1;
+		recv->frame_kind = recv->frame_kind ? recv->frame_kind : msg->kind;
 		if (zipc_recv_agrees(recv, msg->nbytes, msg->chunk, msg->tag, msg->flags)) {
 			zipc_recv_settle(recv);
 			return;
@@ -411,6 +438,7 @@ void zipc_recv_rts(struct zipc_engine *engine, struct zipc_peer *peer, const str
 		return;
 	}
 	recv->rts_seen = 1;
+	recv->frame_kind = msg->kind;
 	recv->nbytes = msg->nbytes;
 	recv->chunk = msg->chunk;
 	recv->tag = msg->tag;
@@ -453,17 +481,32 @@ enum zipc_grant {
 	ZIPC_GRANT_LOST, /* the peer is lost, the transfer gone */
 };
 
+/* Staging for the next chunk. */
+static struct zipc_slot *zipc_recv_slot(struct zipc_recv *recv)
+{
+	uint32_t n = 1;
+	struct zipc_slot *slot;
+
+	if (!recv->accel)
+		return zipc_pool_get(recv->pool, &recv->peer->recv_slots);
+	/* In a row with the one before, so that one job can decode both. */
+	slot = zipc_pool_get_run(recv->pool, &recv->peer->accel_recv_slots, recv->last_slot, &n);
+	if (slot)
+		recv->last_slot = slot;
+	return slot;
+}
+
 /* Posts receives for further chunks of one transfer. */
 static enum zipc_grant zipc_recv_grant_one(struct zipc_engine *engine, struct zipc_recv *recv)
 {
 	struct zipc_peer *peer = recv->peer;
 
 	while (recv->granted < recv->nwant && recv->in_flight < ZIPC_RECV_WINDOW) {
-		struct zipc_slot *slot = zipc_pool_get(&engine->recv_pool, &peer->recv_slots);
+		struct zipc_slot *slot = zipc_recv_slot(recv);
 		int ret;
 
-		if (!slot)
-			return ZIPC_GRANT_PEER;
+		if (!slot) /* another kind of memory has staging of its own */
+			return zipc_list_empty(&engine->accels) ? ZIPC_GRANT_PEER : ZIPC_GRANT_NEXT;
 		slot->xfer = recv;
 		slot->chunk = recv->granted;
 		ret = engine->net_ops->recv_bulk(engine->net, peer->handle, zipc_bulk_tag(recv->id, recv->granted), slot->buf,
@@ -512,7 +555,7 @@ void zipc_recv_grant(struct zipc_engine *engine)
 	if (zipc_list_empty(&engine->recv_want))
 		return;
 	do {
-		if (engine->recv_pool.in_use >= zipc_pool_usable(&engine->recv_pool))
+		if (engine->recv_pool.in_use >= zipc_pool_usable(&engine->recv_pool) && zipc_list_empty(&engine->accels))
 			return;
 		entry = zipc_list_pop(&engine->recv_want);
 		zipc_list_append(&engine->recv_want, entry);
@@ -543,6 +586,8 @@ void zipc_recv_bulk_done(struct zipc_engine *engine, struct zipc_slot *slot, int
 	slot->bytes = bytes;
 	if ((recv->rma_flags & ZIPC_RMA_POLL) && slot->chunk == recv->nwant - 1 && recv->decoded < slot->chunk)
 		zipc_list_append(&recv->last, &slot->link);
+	else if (recv->accel)
+		zipc_accel_arrived(recv, slot);
 	else
 		zipc_list_append(&engine->decode_queue, &slot->link);
 }
@@ -636,7 +681,7 @@ static int zipc_recv_decode(struct zipc_recv *recv, const struct zipc_slot *slot
 }
 
 /* One chunk more is decoded. */
-static void zipc_recv_decoded(struct zipc_recv *recv)
+static void zipc_recv_step_done(struct zipc_recv *recv)
 {
 	struct zipc_list *last;
 
@@ -647,6 +692,19 @@ static void zipc_recv_decoded(struct zipc_recv *recv)
 	if (recv->decoded == recv->nwant - 1 && (last = zipc_list_pop(&recv->last)))
 		zipc_list_append(&recv->engine->decode_queue, last);
 	zipc_recv_announce(recv);
+}
+
+void zipc_recv_decoded(struct zipc_recv *recv, uint32_t n, int status)
+{
+	recv->decoded += n;
+	if (recv->ending)
+		zipc_recv_finish(recv, recv->status);
+	else if (status && !recv->done)
+		zipc_recv_fail(recv, status);
+	else if (!recv->done && n && recv->decoded == recv->nwant)
+		zipc_recv_complete(recv);
+	else
+		zipc_recv_announce(recv);
 }
 
 int zipc_recv_step(struct zipc_engine *engine)
@@ -673,7 +731,7 @@ int zipc_recv_step(struct zipc_engine *engine)
 			 zipc_strerror(ret));
 		zipc_recv_fail(recv, ret);
 	} else if (!recv->done) {
-		zipc_recv_decoded(recv);
+		zipc_recv_step_done(recv);
 	} else {
 		zipc_recv_announce(recv);
 	}

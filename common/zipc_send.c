@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "zipc_engine_priv.h"
+#include "zipc_accel_priv.h"
 
 #define ZIPC_SEND_INDEX_BITS 20
 #define ZIPC_SEND_INDEX_MASK ((1u << ZIPC_SEND_INDEX_BITS) - 1)
@@ -36,6 +36,8 @@ static int zipc_sends_grow(struct zipc_engine *engine)
 		slab[i].engine = engine;
 		slab[i].id = count + i;
 		zipc_list_init(&slab[i].ready);
+		zipc_list_init(&slab[i].holder);
+		zipc_list_init(&slab[i].encoded);
 		zipc_list_append(&engine->free_sends, &slab[i].link);
 		table[count + i] = &slab[i];
 	}
@@ -67,12 +69,14 @@ static struct zipc_send *zipc_send_alloc(struct zipc_engine *engine)
 	return send;
 }
 
-/* Gives back the slot of a chunk that was encoded and will not be sent. */
+/* Gives back the slots of chunks that were encoded and will not be sent. */
 static void zipc_send_unstage(struct zipc_send *send)
 {
 	if (send->staged)
 		zipc_pool_put(send->staged);
 	send->staged = NULL;
+	if (send->accel)
+		zipc_accel_send_stop(send);
 }
 
 static void zipc_send_release(struct zipc_send *send)
@@ -80,9 +84,9 @@ static void zipc_send_release(struct zipc_send *send)
 	struct zipc_peer *peer = send->peer;
 
 	if (!send->measured && send->state == ZIPC_SEND_BEGUN)
-		zipc_policy_undo(&peer->judge, send->nbytes, send->mode);
+		zipc_policy_undo(send->judge, send->nbytes, send->mode);
 	else if (!send->measured)
-		zipc_policy_lost(&peer->judge, send->nbytes, send->mode);
+		zipc_policy_lost(send->judge, send->nbytes, send->mode);
 	zipc_send_unstage(send);
 	zipc_list_remove(&send->ready);
 	zipc_list_remove(&send->link);
@@ -112,6 +116,8 @@ void zipc_send_settle(struct zipc_send *send)
 {
 	int sent = send->next == send->nchunks && !send->in_flight;
 
+	if (send->jobs) /* a device still reads the buffer */
+		return;
 	if (send->over && !send->in_flight)
 		zipc_send_report(send, send->status);
 	else if (sent && !(send->flags & ZIPC_SEND_DELIVERY))
@@ -272,6 +278,10 @@ int zipc_send_new(struct zipc_peer *peer, const struct iovec *iov, size_t niov, 
 	send->staged = NULL;
 	send->start_ns = 0;
 	send->status = 0;
+	send->judge = &peer->judge;
+	send->pool = &engine->send_pool;
+	send->accel = NULL;
+	send->jobs = 0;
 	zipc_send_fill(send, iov, niov, flags);
 	zipc_list_append(&peer->sends, &send->link);
 	peer->nsends++;
@@ -285,23 +295,37 @@ int zipc_send_begin(struct zipc_engine *engine, struct zipc_peer *peer, const st
 		    size_t nbytes, uint64_t tag, unsigned flags, void *cookie, struct zipc_send **send_p,
 		    struct zipc_placeholder_v1 *placeholder)
 {
-	enum zipc_dtype dtype = ZIPC_DTYPE_RAW;
-	enum zipc_mode mode = ZIPC_MODE_ZIP;
+	return zipc_send_begin_on(engine, NULL, peer, iov, niov, nbytes, tag, flags, cookie, send_p, placeholder);
+}
+
+int zipc_send_begin_on(struct zipc_engine *engine, struct zipc_accel *accel, struct zipc_peer *peer, const struct iovec *iov,
+		       size_t niov, size_t nbytes, uint64_t tag, unsigned flags, void *cookie, struct zipc_send **send_p,
+		       struct zipc_placeholder_v1 *placeholder)
+{
+	struct zipc_plan plan = {.codec = engine->attr.codec};
 	struct zipc_send *send;
 	int raw;
 
 	if (!nbytes || niov > ZIPC_IOV_MAX || ((flags & ZIPC_SEND_COPY) && nbytes > sizeof(send->copy)))
 		return 1 + ZIPC_RAW_SMALL;
-	raw = zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &dtype, &mode);
+	if (accel)
+		raw = zipc_accel_choose(accel, peer, iov, niov, nbytes, flags, &plan);
+	else
+		raw = zipc_send_choose(engine, peer, iov, niov, nbytes, flags, &plan.dtype, &plan.mode);
 	if (raw)
 		return raw;
 	raw = zipc_send_new(peer, iov, niov, nbytes, flags, peer->max_chunk, &send);
 	if (raw) {
-		zipc_send_unchoose(engine, peer, nbytes, flags, mode);
+		if (accel && !plan.unmeasured)
+			zipc_policy_undo(&peer->accel_judge, nbytes, plan.mode);
+		else if (!accel)
+			zipc_send_unchoose(engine, peer, nbytes, flags, plan.mode);
 		return raw == ZIPC_ERR_AGAIN ? raw : 1 + ZIPC_RAW_SMALL;
 	}
-	send->dtype = mode == ZIPC_MODE_PROBE ? ZIPC_DTYPE_RAW : dtype;
-	send->mode = mode;
+	send->dtype = plan.mode == ZIPC_MODE_PROBE ? ZIPC_DTYPE_RAW : plan.dtype;
+	send->mode = plan.mode;
+	if (accel)
+		zipc_accel_send_init(accel, send, &plan);
 	send->tag = tag;
 	send->cookie = cookie;
 	zipc_placeholder_fill(send, placeholder);
@@ -332,6 +356,8 @@ void zipc_send_announce(struct zipc_send *send, size_t len)
 		ZIPC_COUNT(send->peer, send_bytes, send->nbytes);
 	}
 	zipc_ctl_send(engine, &send->ctl, send->peer, &send->msg, len, zipc_send_ctl_done);
+	if (send->accel && !send->over)
+		zipc_accel_send_start(send);
 	zipc_send_settle(send);
 }
 
@@ -345,6 +371,8 @@ static size_t zipc_send_fill_rts(struct zipc_send *send)
 	rts->chunk = send->chunk;
 	rts->nbytes = send->nbytes;
 	rts->tag = send->tag;
+	if (!send->accel || send->settled)
+		rts->kind = zipc_kind(send->dtype, send->accel ? send->codec : send->engine->attr.codec, send->accel && send->sparse);
 	rts->flags = (send->flags & ZIPC_SEND_TAGGED ? ZIPC_PH_TAGGED : 0) |
 		     (send->flags & ZIPC_SEND_DELIVERY ? ZIPC_PH_DELIVERY : 0);
 	return sizeof(*rts);
@@ -480,7 +508,7 @@ void zipc_send_fin(struct zipc_engine *engine, struct zipc_peer *peer, const str
 	send->status = zipc_fin_status(send, msg->status);
 	if (!msg->status && send->start_ns && !send->measured) {
 		send->measured = 1;
-		zipc_policy_done(&peer->judge, send->nbytes, send->mode, send->start_ns, zipc_now_ns());
+		zipc_policy_done(send->judge, send->nbytes, send->mode, send->start_ns, zipc_now_ns());
 	}
 	if (send->status)
 		zipc_log(engine, ZIPC_LOG_WARN, "transfer %#x failed at the receiver: %s", send->id,
@@ -515,9 +543,9 @@ void zipc_send_fail(struct zipc_send *send, int status)
 	size_t i;
 
 	zipc_send_unstage(send);
-	for (i = 0; send->in_flight && i < engine->send_pool.total; i++)
-		if (engine->send_pool.slots[i].xfer == send)
-			engine->send_pool.slots[i].xfer = NULL;
+	for (i = 0; send->in_flight && i < send->pool->total; i++)
+		if (send->pool->slots[i].xfer == send)
+			send->pool->slots[i].xfer = NULL;
 	send->in_flight = 0;
 	send->over = 1;
 	send->status = status;
@@ -543,6 +571,10 @@ static int zipc_send_stage(struct zipc_engine *engine, struct zipc_send *send)
 
 	if (send->staged)
 		return 0;
+	if (send->accel) {
+		send->staged = zipc_accel_take(send);
+		return !send->staged;
+	}
 	slot = zipc_pool_get(&engine->send_pool, &send->peer->send_slots);
 	if (!slot)
 		return 1;

@@ -16,19 +16,25 @@ static char *zipc_pool_map(const struct zipc_pool *pool)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind)
+size_t zipc_pool_slot_bytes(size_t frame_bytes)
+{
+	return (frame_bytes + ZIPC_SLOT_ALIGN - 1) / ZIPC_SLOT_ALIGN * ZIPC_SLOT_ALIGN;
+}
+
+/* `memory` NULL: mapped here. */
+static int zipc_pool_init(struct zipc_pool *pool, char *memory, size_t count, size_t slot_bytes, int kind)
 {
 	size_t i;
 
-	slot_bytes = (slot_bytes + ZIPC_SLOT_ALIGN - 1) / ZIPC_SLOT_ALIGN * ZIPC_SLOT_ALIGN;
 	memset(pool, 0, sizeof(*pool));
-	pool->count = pool->total = bytes / slot_bytes ? bytes / slot_bytes : 1;
+	pool->count = pool->total = count;
 	pool->slot_bytes = slot_bytes;
 	zipc_list_init(&pool->free);
 	pool->slots = calloc(2 * pool->count, sizeof(*pool->slots));
 	if (!pool->slots)
 		return ZIPC_ERR_NOMEM;
-	pool->memory = zipc_pool_map(pool);
+	pool->borrowed = pool->spare_failed = memory != NULL;
+	pool->memory = memory ? memory : zipc_pool_map(pool);
 	if (!pool->memory) {
 		free(pool->slots);
 		pool->slots = NULL;
@@ -46,9 +52,20 @@ int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int 
 	return 0;
 }
 
+int zipc_pool_open(struct zipc_pool *pool, size_t bytes, size_t slot_bytes, int kind)
+{
+	slot_bytes = zipc_pool_slot_bytes(slot_bytes);
+	return zipc_pool_init(pool, NULL, bytes / slot_bytes ? bytes / slot_bytes : 1, slot_bytes, kind);
+}
+
+int zipc_pool_open_at(struct zipc_pool *pool, void *memory, size_t count, size_t slot_bytes, int kind)
+{
+	return zipc_pool_init(pool, memory, count, slot_bytes, kind);
+}
+
 void zipc_pool_close(struct zipc_pool *pool)
 {
-	if (pool->memory)
+	if (pool->memory && !pool->borrowed)
 		munmap(pool->memory, pool->count * pool->slot_bytes);
 	if (pool->spare)
 		munmap(pool->spare, pool->count * pool->slot_bytes);
@@ -69,6 +86,52 @@ struct zipc_slot *zipc_pool_get(struct zipc_pool *pool, uint32_t *held)
 	slot->held = held;
 	++*held;
 	return slot;
+}
+
+static int zipc_slot_is_free(const struct zipc_slot *slot)
+{
+	/* A lost one is in no list until the network gives it back, or a device is at it. */
+	return !slot->held && !slot->coding && !zipc_list_empty(&slot->link);
+}
+
+/* Free slots in a row from `first` on, `most` at most. */
+static size_t zipc_pool_row(const struct zipc_pool *pool, size_t first, size_t most)
+{
+	size_t n = 0;
+
+	while (n < most && first + n < pool->total && zipc_slot_is_free(&pool->slots[first + n]))
+		n++;
+	return n;
+}
+
+struct zipc_slot *zipc_pool_get_run(struct zipc_pool *pool, uint32_t *held, const struct zipc_slot *after, uint32_t *n)
+{
+	size_t usable = zipc_pool_usable(pool), left = usable > pool->in_use ? usable - pool->in_use : 0;
+	/* As many as zipc_pool_get would give one after the other. */
+	size_t most = left > *held ? (left - *held + 1) / 2 : 0, first = 0, best = 0, row, i;
+
+	if (*n < most)
+		most = *n;
+	if (after) {
+		first = (size_t)(after - pool->slots) + 1;
+		best = zipc_pool_row(pool, first, most);
+	}
+	for (i = 0; !(after && best) && i < pool->total && best < most; i += row ? row : 1) {
+		row = zipc_pool_row(pool, i, most);
+		if (row > best) {
+			best = row;
+			first = i;
+		}
+	}
+	for (i = first; i < first + best; i++) {
+		zipc_list_remove(&pool->slots[i].link);
+		pool->slots[i].held = held;
+		pool->slots[i].bytes = 0;
+		++*held;
+		pool->in_use++;
+	}
+	*n = (uint32_t)best;
+	return best ? &pool->slots[first] : NULL;
 }
 
 /* Last in, first out: a slot whose pages are there already is used again before a fresh one. */

@@ -319,6 +319,22 @@ static void fake_drop_packets(struct zipc_list *list)
 		fake_packet_free(zipc_container(entry, struct fake_packet, link));
 }
 
+void fake_attach(struct fake_world *world, int n, const struct fake_accel *fake, unsigned slots, bool visible, bool direct)
+{
+	struct fake_node *node = &world->node[n];
+	size_t bytes = (slots + 1) * zipc_accel_slot(node->engine);
+	struct zipc_accel_attr attr = {
+		.ops = &fake_accel_ops, .dev = &node->fake, .send_bytes = bytes, .recv_bytes = bytes, .visible = visible, .direct = direct,
+	};
+
+	node->fake = *fake;
+	node->staging = aligned_alloc(4096, 2 * bytes);
+	FAKE_CHECK(node->staging);
+	attr.send_memory = node->staging;
+	attr.recv_memory = (char *)node->staging + bytes;
+	FAKE_CHECK(!zipc_engine_attach(node->engine, &attr, &node->accel));
+}
+
 void fake_kill(struct fake_world *world, int n)
 {
 	struct fake_node *node = &world->node[n];
@@ -328,6 +344,10 @@ void fake_kill(struct fake_world *world, int n)
 		return;
 	zipc_engine_close(node->engine);
 	zipc_host_close(node->dev);
+	free(node->staging);
+	FAKE_CHECK(!node->fake.jobs);
+	node->staging = NULL;
+	node->accel = NULL;
 	node->engine = NULL;
 	memset(node->region, 0, sizeof(node->region));
 	while ((entry = zipc_list_pop(&node->bulk)))
@@ -386,22 +406,27 @@ struct zipc_peer *fake_peer(struct fake_world *world, int node, int peer)
 
 /* ---- the application's endpoint */
 
-bool fake_send(struct fake_world *world, int from, int to, const void *buf, size_t len, uint64_t tag, unsigned flags,
-	       struct fake_msg *msg)
+bool fake_sendv(struct fake_world *world, int from, int to, const struct iovec *iov, size_t niov, uint64_t tag, unsigned flags,
+		struct fake_msg *msg)
 {
-	const struct iovec iov = {(void *)(uintptr_t)buf, len};
+	const void *buf = iov->iov_base;
 	struct zipc_placeholder_v1 ph;
 	struct fake_packet *packet;
+	struct zipc_accel *accel = fake_is_device(buf) ? world->node[from].accel : NULL;
 	struct zipc_send *send;
+	size_t i, len = 0;
 	int ret;
 
 	memset(msg, 0, sizeof(*msg));
-	ret = zipc_send_begin(world->node[from].engine, fake_peer(world, from, to), &iov, 1, len, tag, flags, msg, &send, &ph);
+	for (i = 0; i < niov; i++)
+		len += iov[i].iov_len;
+	ret = zipc_send_begin_on(world->node[from].engine, accel, fake_peer(world, from, to), iov, niov, len, tag, flags, msg, &send, &ph);
+	FAKE_CHECK(niov == 1 || ret <= 0);
 	if (ret < 0) {
 		FAKE_CHECK(ret == ZIPC_ERR_AGAIN);
 		return false;
 	}
-	packet = fake_packet_new(world, FAKE_MAIN, from, to, ret ? buf : (const void *)&ph, ret ? len : sizeof(ph));
+	packet = fake_packet_new(world, FAKE_MAIN, from, to, ret ? fake_host(buf) : (const void *)&ph, ret ? len : sizeof(ph));
 	packet->tag = tag;
 	if (ret) {
 		msg->done = 1;
@@ -451,7 +476,7 @@ static void fake_plain(const struct fake_packet *packet, struct fake_msg *msg)
 
 	for (i = 0; i < msg->niov && at < packet->len; i++, at += n) {
 		n = msg->iov[i].iov_len < packet->len - at ? msg->iov[i].iov_len : packet->len - at;
-		memcpy(msg->iov[i].iov_base, packet->data + at, n);
+		memcpy(fake_host(msg->iov[i].iov_base), packet->data + at, n);
 	}
 	msg->done = 1;
 	msg->kept = at;
@@ -467,7 +492,8 @@ static void fake_match(struct fake_node *node, struct fake_packet *packet, struc
 	if (!zipc_is_placeholder(node->engine, packet->data, packet->len)) {
 		fake_plain(packet, msg);
 	} else {
-		ret = zipc_recv_match(node->engine, packet->data, msg->iov, msg->niov, msg);
+		ret = zipc_recv_match_on(node->engine, fake_is_device(msg->iov[0].iov_base) ? node->accel : NULL, packet->data,
+					 msg->iov, msg->niov, msg);
 		if (ret)
 			fake_recv_done(node, msg, ret, 0, 0);
 	}
@@ -477,6 +503,14 @@ static void fake_match(struct fake_node *node, struct fake_packet *packet, struc
 static bool fake_fits(const struct fake_packet *packet, const struct fake_msg *msg)
 {
 	return packet->tag == msg->tag && (msg->from < 0 || msg->from == packet->from);
+}
+
+bool fake_send(struct fake_world *world, int from, int to, const void *buf, size_t len, uint64_t tag, unsigned flags,
+	       struct fake_msg *msg)
+{
+	const struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+	return fake_sendv(world, from, to, &iov, 1, tag, flags, msg);
 }
 
 void fake_recvv(struct fake_world *world, int n, int from, const struct iovec *iov, size_t niov, uint64_t tag, struct fake_msg *msg)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fake_accel.h"
 #include "zipc_engine.h"
 #include "zipc_list.h"
 
@@ -89,6 +90,9 @@ struct fake_node {
 	struct zipc_engine *engine; /* NULL: dead */
 	struct zipc_engine_attr attr;
 	void *dev;
+	struct fake_accel fake;      /* attached where fake_attach was called */
+	struct zipc_accel *accel;    /* takes the buffers with device addresses */
+	void *staging;               /* its */
 	unsigned life; /* how often it was started */
 	struct zipc_list posted;     /* struct fake_msg */
 	struct zipc_list unexpected; /* packets of kind MAIN */
@@ -124,6 +128,8 @@ void fake_open(struct fake_world *world, uint64_t seed, int n, const struct zipc
 void fake_close(struct fake_world *world);
 void fake_start(struct fake_world *world, int node);
 void fake_kill(struct fake_world *world, int node);
+/* Gives a running node a device with `slots` slots of staging each way. */
+void fake_attach(struct fake_world *world, int node, const struct fake_accel *fake, unsigned slots, bool visible, bool direct);
 /* Gives the addresses of a node that is not running to a puppet. */
 void fake_puppet(struct fake_world *world, int node);
 /* `a` learns the address of `b` and says hello. */
@@ -133,6 +139,9 @@ struct zipc_peer *fake_peer(struct fake_world *world, int node, int peer);
 /* Sends, as a transfer if the engine agrees. Returns false when the engine says AGAIN. */
 bool fake_send(struct fake_world *world, int from, int to, const void *buf, size_t len, uint64_t tag, unsigned flags,
 	       struct fake_msg *msg);
+/* In several segments, of one kind of memory. Only as a transfer. */
+bool fake_sendv(struct fake_world *world, int from, int to, const struct iovec *iov, size_t niov, uint64_t tag, unsigned flags,
+		struct fake_msg *msg);
 /* from: -1 is anybody. */
 void fake_recv(struct fake_world *world, int node, int from, void *buf, size_t len, uint64_t tag, struct fake_msg *msg);
 void fake_recvv(struct fake_world *world, int node, int from, const struct iovec *iov, size_t niov, uint64_t tag,

@@ -333,7 +333,7 @@ static void test_hostile_rts(void **state)
 		rts.chunk = i == 0 ? 0 : i == 1 ? 8191 : i == 2 ? 16384 : CHUNK;
 		rts.nbytes = i == 3 ? 0 : i == 4 ? UINT64_MAX : BYTES;
 		rts.flags = i == 5 ? 0x101 : ZIPC_PH_TAGGED;
-		rts.zero = i == 6;
+		rts.zero[2] = i == 6;
 		logs = w.node[0].logs;
 		say(&w, &rts, sizeof(rts));
 		assert_int_equal(w.node[0].logs, logs + 1);
