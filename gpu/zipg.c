@@ -73,9 +73,9 @@ static int take_memory(struct zipg_device *dev)
 static void give_memory(struct zipg_device *dev)
 {
 	if (dev->pinned)
-		dev->be->release(dev->hw, ZIPG_MEMORY_PINNED, dev->pinned);
+		dev->be->release(dev->hw, ZIPG_MEMORY_PINNED, dev->pinned_bytes, dev->pinned);
 	if (dev->own)
-		dev->be->release(dev->hw, ZIPG_MEMORY_DEVICE, dev->own);
+		dev->be->release(dev->hw, ZIPG_MEMORY_DEVICE, dev->own_bytes, dev->own);
 }
 
 int zipg_open(const char *backend, int ordinal, const struct zipg_config *config, struct zipg_device **dev_p)
@@ -163,7 +163,7 @@ void zipg_release(struct zipg_device *dev, enum zipg_memory memory, size_t bytes
 {
 	if (!ptr)
 		return;
-	dev->be->release(dev->hw, memory, ptr);
+	dev->be->release(dev->hw, memory, bytes, ptr);
 	account(dev, memory, (size_t)0 - bytes);
 }
 

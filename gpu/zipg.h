@@ -4,7 +4,7 @@
  * blocks, synchronises a device or uses its default stream. Frames are those of common/zipc_codec.h.
  *
  * Backends: "cuda" and "hip" open the vendor's driver library at run time; "emu" runs the same kernels on the CPU, inside the call, and takes
- * host memory as device memory: for tests. Functions are thread-safe; an operation is used by one thread at a time. Sizes are bytes
+ * host memory as device memory as well: for tests. Functions are thread-safe; an operation is used by one thread at a time. Sizes are bytes
  * unless a name says otherwise. Functions return 0 or ZIPC_ERR_*.
  */
 #ifndef ZIPG_H
@@ -108,11 +108,21 @@ struct zipg_decode {
 	int sparse;
 };
 
+/* Between any two of device and pinned memory. */
+struct zipg_copy {
+	void *dst;
+	const void *src;
+	size_t nbytes;
+};
+
 /* Start an operation. ZIPC_ERR_AGAIN when too many are pending. The memory named must stay as it is until it is finished. */
 int zipg_encode_start(struct zipg_device *dev, const struct zipg_encode *req, struct zipg_op **op_p);
 int zipg_decode_start(struct zipg_device *dev, const struct zipg_decode *req, struct zipg_op **op_p);
 /* A look at a tensor in device memory, as zipc_sample() does for host memory. */
 int zipg_sample_start(struct zipg_device *dev, const void *src, size_t nbytes, enum zipc_dtype hint, struct zipg_op **op_p);
+
+/* `n` copies, with the copy engines. `copies` is read inside the call. */
+int zipg_copy_start(struct zipg_device *dev, const struct zipg_copy *copies, unsigned int n, struct zipg_op **op_p);
 
 /*
  * Poll: 0 while the operation runs, 1 when it is finished and everything it wrote is visible to host, NIC and other streams,

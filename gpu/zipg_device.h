@@ -17,7 +17,7 @@ struct zipg_pinned {
 	uint32_t done[ZIPG_OPS];       /* the stamp of the operation whose launches are all done */
 };
 
-enum zipg_op_kind { ZIPG_OP_FREE, ZIPG_OP_ENCODE, ZIPG_OP_DECODE, ZIPG_OP_SAMPLE };
+enum zipg_op_kind { ZIPG_OP_FREE, ZIPG_OP_ENCODE, ZIPG_OP_DECODE, ZIPG_OP_SAMPLE, ZIPG_OP_COPY };
 
 struct zipg_op {
 	struct zipg_device *dev;

@@ -48,6 +48,7 @@
 	X(upload, "cuMemcpyHtoD_v2", "hipMemcpyHtoD", (uint64_t dst, const void *src, size_t bytes))                     \
 	X(download, "cuMemcpyDtoH_v2", "hipMemcpyDtoH", (void *dst, uint64_t src, size_t bytes))                         \
 	X(copy_async, "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync", (uint64_t dst, uint64_t src, size_t bytes, void *stream)) \
+	X(copy_any, "cuMemcpyAsync", "hipMemcpyDtoDAsync", (uint64_t dst, uint64_t src, size_t bytes, void *stream))     \
 	X(fill, "cuMemsetD8_v2", "hipMemsetD8", (uint64_t dst, unsigned char value, size_t bytes))                       \
 	X(pointer, "cuPointerGetAttribute", "hipPointerGetAttribute", (void *value, int attribute, uint64_t ptr))        \
 	X(event_open, "cuEventCreate", "hipEventCreateWithFlags", (void **event, unsigned int flags))                    \

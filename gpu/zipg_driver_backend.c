@@ -266,8 +266,9 @@ static int driver_alloc(struct zipg_hw *hw, enum zipg_memory memory, size_t byte
 	return error_of(ret);
 }
 
-static void driver_release(struct zipg_hw *hw, enum zipg_memory memory, void *ptr)
+static void driver_release(struct zipg_hw *hw, enum zipg_memory memory, size_t bytes, void *ptr)
 {
+	(void)bytes;
 	zipg_hw_enter(hw);
 	if (memory == ZIPG_MEMORY_DEVICE)
 		hw->drv->free((uintptr_t)ptr);
@@ -308,6 +309,17 @@ static int driver_launch(struct zipg_hw *hw, unsigned int stream, enum zipg_kern
 		hw->time[0] = NULL;
 		*hw->last = (struct zipg_again){ kind, dtype, grid, *job };
 	}
+	zipg_hw_leave(hw);
+	return error_of(ret);
+}
+
+/* Host memory here is pinned and has one address for both sides. */
+static int driver_copy(struct zipg_hw *hw, unsigned int stream, void *dst, const void *src, size_t bytes)
+{
+	int ret;
+
+	zipg_hw_enter(hw);
+	ret = hw->drv->copy_any((uintptr_t)dst, (uintptr_t)src, bytes, hw->stream[stream]);
 	zipg_hw_leave(hw);
 	return error_of(ret);
 }
@@ -394,6 +406,7 @@ static int vendor_classify(struct vendor *v, const void *ptr, struct zipg_pointe
 		.release = driver_release,                                                                     \
 		.upload = driver_upload,                                                                       \
 		.launch = driver_launch,                                                                       \
+		.copy = driver_copy,                                                                           \
 		.signal = driver_signal,                                                                       \
 		.query = driver_query,                                                                         \
 		.classify = name_##_classify,                                                                  \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CPU as a device: launches run inside the call, device memory is host memory. */
+/* The CPU as a device: launches run inside the call. Kernels take host memory too, wherever it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "zipc_error.h"
 #include "zipg_emu.h"
+#include "zipg_emu_memory.h"
 #include "zipg_priv.h"
 #include "zipg_tables.h"
 
@@ -53,22 +54,23 @@ static void emu_info(struct zipg_hw *hw, struct zipg_info *info)
 
 static int emu_alloc(struct zipg_hw *hw, enum zipg_memory memory, size_t bytes, void **ptr_p, uint64_t *dev_p)
 {
-	void *p = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
+	void *p = memory == ZIPG_MEMORY_DEVICE ? zipg_emu_alloc(bytes) : aligned_alloc(256, (bytes + 255) & ~(size_t)255);
 
 	(void)hw;
-	(void)memory;
 	if (!p)
 		return ZIPC_ERR_NOMEM;
 	*ptr_p = p;
-	*dev_p = (uintptr_t)p;
+	*dev_p = (uintptr_t)zipg_emu_reach(p);
 	return 0;
 }
 
-static void emu_release(struct zipg_hw *hw, enum zipg_memory memory, void *ptr)
+static void emu_release(struct zipg_hw *hw, enum zipg_memory memory, size_t bytes, void *ptr)
 {
 	(void)hw;
-	(void)memory;
-	free(ptr);
+	if (memory == ZIPG_MEMORY_DEVICE)
+		zipg_emu_free(ptr, bytes);
+	else
+		free(ptr);
 }
 
 static int emu_upload(struct zipg_hw *hw, uint64_t dst, const void *src, size_t bytes)
@@ -85,13 +87,24 @@ static int emu_launch(struct zipg_hw *hw, unsigned int stream, enum zipg_kernel_
 		      const struct zipg_job *job)
 {
 	void (*kernel)(const struct zipg_job job) = zipg_emu_kernel(kind, dtype);
+	struct zipg_job there = *job;
 
 	(void)stream;
 	if (!kernel)
 		return ZIPC_ERR_INVAL;
 	if (job->share && grid > 11)
 		grid = 11;
-	return zipg_emu_run(kernel, grid, zipg_kernel_shared(kind, dtype), job, hw->width, hw->backwards) ? ZIPC_ERR_NOMEM : 0;
+	there.item.plain = (uintptr_t)zipg_emu_reach((const void *)(uintptr_t)job->item.plain);
+	there.item.frame = (uintptr_t)zipg_emu_reach((const void *)(uintptr_t)job->item.frame);
+	return zipg_emu_run(kernel, grid, zipg_kernel_shared(kind, dtype), &there, hw->width, hw->backwards) ? ZIPC_ERR_NOMEM : 0;
+}
+
+static int emu_copy(struct zipg_hw *hw, unsigned int stream, void *dst, const void *src, size_t bytes)
+{
+	(void)hw;
+	(void)stream;
+	memcpy(zipg_emu_reach(dst), zipg_emu_reach(src), bytes);
+	return 0;
 }
 
 static int emu_signal(struct zipg_hw *hw, unsigned int stream, uint32_t *word, uint64_t dev, uint32_t value)
@@ -112,9 +125,10 @@ static int emu_query(struct zipg_hw *hw, unsigned int stream)
 
 static int emu_classify(const void *ptr, struct zipg_pointer *pointer)
 {
-	(void)ptr;
-	(void)pointer;
-	return -1;
+	if (!zipg_emu_owns(ptr))
+		return -1;
+	*pointer = (struct zipg_pointer){ ZIPG_MEMORY_DEVICE, "emu", 0 };
+	return 0;
 }
 
 const struct zipg_backend zipg_emu_backend = {
@@ -128,6 +142,7 @@ const struct zipg_backend zipg_emu_backend = {
 	.release = emu_release,
 	.upload = emu_upload,
 	.launch = emu_launch,
+	.copy = emu_copy,
 	.signal = emu_signal,
 	.query = emu_query,
 	.classify = emu_classify,

@@ -300,6 +300,26 @@ int zipg_sample_start(struct zipg_device *dev, const void *src, size_t nbytes, e
 	return 0;
 }
 
+int zipg_copy_start(struct zipg_device *dev, const struct zipg_copy *copies, unsigned int n, struct zipg_op **op_p)
+{
+	struct zipg_op *op;
+	int ret;
+
+	ret = take_op(dev, ZIPG_OP_COPY, 1, &op);
+	if (ret)
+		return ret;
+	for (unsigned int i = 0; i < n && !ret; i++)
+		ret = dev->be->copy(dev->hw, stream_of(op), copies[i].dst, copies[i].src, copies[i].nbytes);
+	if (!ret)
+		ret = signal_op(op, op->stamp);
+	if (ret) {
+		drop_op(op);
+		return ret;
+	}
+	*op_p = op;
+	return 0;
+}
+
 /* Frame i did not shrink: copy it. */
 static void copy_raw(struct zipg_op *op, unsigned int i)
 {

@@ -18,11 +18,13 @@ struct zipg_backend {
 	void (*close)(struct zipg_hw *hw);
 	void (*info)(struct zipg_hw *hw, struct zipg_info *info);
 	int (*alloc)(struct zipg_hw *hw, enum zipg_memory memory, size_t bytes, void **ptr_p, uint64_t *dev_p);
-	void (*release)(struct zipg_hw *hw, enum zipg_memory memory, void *ptr);
+	void (*release)(struct zipg_hw *hw, enum zipg_memory memory, size_t bytes, void *ptr);
 	int (*upload)(struct zipg_hw *hw, uint64_t dst, const void *src, size_t bytes); /* at open only; NULL src: zeros */
 	/* job->share != 0: as many thread blocks as fit on the device; else one a unit. */
 	int (*launch)(struct zipg_hw *hw, unsigned int stream, enum zipg_kernel_kind kind, enum zipc_dtype dtype, uint32_t grid,
 		      const struct zipg_job *job);
+	/* Between any two of device and pinned memory. */
+	int (*copy)(struct zipg_hw *hw, unsigned int stream, void *dst, const void *src, size_t bytes);
 	/* Write `value` to the pinned word at `dev` once all work before it in the stream is done. */
 	int (*signal)(struct zipg_hw *hw, unsigned int stream, uint32_t *word, uint64_t dev, uint32_t value);
 	/* ZIPC_ERR_AGAIN while the stream has work, 0, or another error when the device failed. */
