@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "zipc_codec.h"
 
@@ -75,6 +76,9 @@ struct zipc_accel_attr {
 	int visible;   /* the host may read staging */
 	int direct;    /* the network takes the application's device memory as it is, so that messages can go raw */
 };
+
+/* The pieces of [offset, offset + nbytes) of the segments, at most ZIPC_COPIES_MAX. Returns how many. */
+unsigned zipc_iov_pieces(const struct iovec *iov, size_t niov, size_t offset, size_t nbytes, struct iovec *pieces);
 
 /* Bytes of a slot for the engine's chunk. */
 size_t zipc_accel_slot(const struct zipc_engine *engine);

@@ -66,8 +66,6 @@ struct zipc_job *zipc_job_get(struct zipc_accel *accel);
 void zipc_job_free(struct zipc_accel *accel, struct zipc_job *job);
 /* The device has failed: the reason is logged once. */
 void zipc_accel_fail(struct zipc_accel *accel, int status);
-/* Pieces of [offset, offset + nbytes) of the segments; at most ZIPC_COPIES_MAX of them. */
-unsigned zipc_iov_pieces(const struct iovec *iov, size_t niov, size_t offset, size_t nbytes, struct iovec *pieces);
 /* How many bytes from `offset` on lie in one segment, and where. */
 size_t zipc_iov_run(const struct iovec *iov, size_t niov, size_t offset, void **at);
 

@@ -115,6 +115,10 @@ static struct fi_info *e2e_getinfo(struct e2e *e)
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->mr_mode = e->opts.mr_mode ? e->opts.mr_mode & ~E2E_MR_SCALABLE :
 					FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	if (e->opts.plain_ranks >> e->rank & 1)
+		hints->caps &= ~FI_HMEM; /* the core alone need not have it */
+	if (hints->caps & FI_HMEM)
+		hints->domain_attr->mr_mode |= FI_MR_HMEM;
 	hints->domain_attr->threading = e->opts.threading ? e->opts.threading : FI_THREAD_DOMAIN;
 	hints->domain_attr->data_progress = e->opts.progress;
 	hints->domain_attr->av_type = e->opts.av_map ? FI_AV_MAP : FI_AV_UNSPEC;

@@ -62,6 +62,7 @@ struct zipfi_param {
 	enum zipfi_stats stats;
 	int stat_page, host, verify, rma;
 	int relaxed; /* orders between messages and RMA that a transfer breaks are given up */
+	size_t device_staging;
 };
 
 extern struct zipfi_param zipfi_param;
@@ -123,9 +124,10 @@ struct zipfi_domain {
 	uint32_t addr_format;
 	struct zipc_page *page; /* of counters, or NULL */
 	bool mr_virtual;       /* regions are addressed by virtual addresses, else by offsets */
-	bool hmem;             /* regions may be memory of devices */
 	pthread_mutex_t mr_lock; /* mrs, and `open` of each region */
 	struct zipc_list mrs[1 << ZIPFI_MR_BITS]; /* by key */
+	struct zipfi_hmem *hmem; /* NULL: the application has not asked for FI_HMEM */
+	bool core_hmem;        /* the core offers it too */
 };
 
 /* One thing an application can wait on: an epoll fd with the core's fds and an eventfd in it. fds are -1 when there are none. */
@@ -181,7 +183,7 @@ struct zipfi_av {
 
 struct zipfi_mr {
 	struct fid_mr fid;
-	struct fid_mr *core;
+	struct fid_mr *core;   /* NULL: device memory that the core cannot register */
 	struct zipfi_domain *domain;
 	struct zipc_list link;  /* the domain's table; nowhere before it is enabled and once it closes */
 	struct zipfi_ep *ep;    /* bound to it: nobody else's key */
@@ -190,6 +192,8 @@ struct zipfi_mr {
 	bool enabled;
 	unsigned open;          /* transfers of peers into or out of it */
 	size_t total, niov;     /* niov 0: no memory that a transfer could reach */
+	const void *base;       /* hmem: the region as it stands in its table; NULL: it does not */
+	size_t base_len;
 	struct iovec iov[];
 };
 
@@ -218,6 +222,19 @@ enum zipfi_rec_kind {
 	ZIPFI_REC_REMOTE,      /* an event without operation, parked */
 };
 
+/* A copy between host memory and segments on a device, through windows. */
+struct zipfi_copy {
+	struct zipc_list link; /* hmem->copies */
+	struct zipfi_ep_dev *dev;
+	const struct iovec *iov;
+	size_t niov;
+	uint8_t *host;
+	size_t nbytes, at, n;  /* n: bytes of the piece that is under way */
+	bool to_device;
+	void *window, *job;
+	void (*done)(struct zipfi_copy *copy, int status); /* under ep->lock */
+};
+
 /* One operation of the application, from the post to the moment its completion is read. */
 struct zipfi_rec {
 	struct fi_context2 core_context; /* first: what the core gets as context */
@@ -243,7 +260,10 @@ struct zipfi_rec {
 	struct zipc_recv *claimed;       /* CLAIMED: the transfer that was claimed, or NULL for a plain message */
 	uint64_t deadline_ms;            /* PEEK: when to stop waiting for a control record */
 	struct zipc_peer *peek_peer;     /* PEEK: whose message it is, NULL when that is not known */
+	struct zipfi_ep_dev *dev;        /* the device that the buffers are on; NULL: the host */
+	struct zipfi_landing *landing;   /* where the message lies for the core, when it cannot take the buffers */
 	uint8_t bounce[64];              /* a placeholder sent, or a short message received */
+	struct zipfi_copy copy;          /* RECV: the way from the landing, or from `bounce`, to a device */
 };
 
 struct zipfi_ep {
@@ -298,9 +318,27 @@ struct zipfi_ep {
 	int page_section;                /* -1: without a section */
 	uint64_t page_ms;                /* when counters were last copied there */
 	struct zipc_list accesses, free_accesses; /* struct zipfi_access */
+	struct zipfi_ep_hmem *hmem;      /* NULL: no device memory here */
 	bool closed;                     /* kept only because the core may still name its records */
 	atomic_bool busy;                /* copy of zipc_engine_busy, read without the lock */
 	atomic_bool work;                /* the engine could go on at once */
+};
+
+/* A send in one form, whichever call it came by. */
+struct zipfi_out {
+	const struct iovec *iov;
+	void **desc;
+	size_t niov;
+	size_t total;
+	fi_addr_t dest;
+	uint64_t tag, data, flags; /* flags of fi_sendmsg */
+	uint64_t kind;             /* FI_MSG or FI_TAGGED */
+	void *context;
+	struct zipc_peer *peer;    /* found on the way, or NULL */
+	bool defaults;             /* not a ...msg call: the endpoint's op_flags hold */
+	bool silent;               /* no completion, whatever the flags say */
+	struct zipfi_ep_dev *dev;  /* the device that the segments are on; NULL: the host */
+	struct zipfi_landing *landing; /* that they lie in; the record's once the message was accepted */
 };
 
 /* ---- conditional locks: nothing to do when the application serialises its calls */
@@ -346,6 +384,10 @@ bool zipfi_core_is_hidden(void);
 char *zipfi_resolve_core(const char *name, const char *fabric_name, uint32_t api_version);
 /* `name` without our own parts; malloc'ed. NULL: none is left, or out of memory. */
 char *zipfi_core_name(const char *name);
+/* Takes FI_HMEM out of what is asked or offered: a core may not have it. */
+void zipfi_strip_hmem(struct fi_info *info);
+/* 1 if the core that `info` is about has FI_HMEM. */
+bool zipfi_core_has_hmem(const struct fi_info *info, const struct zipfi_fabric *fabric);
 /* The tag bit taken out of a core's mem_tag_format, and the format without it. */
 uint64_t zipfi_tag_bit(uint64_t format, uint64_t *rest);
 
@@ -439,6 +481,9 @@ void zipfi_cq_progress(struct zipfi_cq *cq);
 /* ---- endpoint */
 
 void zipfi_ep_free(struct zipfi_ep *ep);
+ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out);
+/* Ends an operation with an error, whatever was wanted. */
+void zipfi_rec_fail(struct zipfi_rec *rec, int err);
 struct zipfi_rec *zipfi_rec_get(struct zipfi_ep *ep);
 void zipfi_rec_put(struct zipfi_rec *rec);
 

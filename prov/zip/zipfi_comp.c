@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "zipfi.h"
+#include "zipfi_hmem.h"
 
 /* Kinds of struct zipc_op that the engine does not know. */
 #define ZIPFI_OP_CONTROL_RECV 100
@@ -67,7 +67,7 @@ static void *zipfi_net_desc(struct zipfi_ep *ep, const void *buf)
 		if (ep->stage_mr[i] && (const char *)buf >= ep->stage_base[i] &&
 		    (const char *)buf < ep->stage_base[i] + ep->stage_len[i])
 			return fi_mr_desc(ep->stage_mr[i]);
-	return NULL;
+	return ep->hmem ? zipfi_hmem_desc(ep, buf) : NULL;
 }
 
 static int zipfi_net_send_control(void *net, zipc_addr_t peer, const void *msg, size_t len, struct zipc_op *op)
@@ -229,6 +229,8 @@ void zipfi_comp_progress(struct zipfi_ep *ep)
 	if (!zipc_list_empty(&ep->ctl_repost))
 		zipfi_comp_repost(ep);
 	work = zipc_engine_progress(ep->engine);
+	if (ep->hmem)
+		work |= zipfi_copies_progress(ep);
 	if (ep->paged)
 		zipfi_page_update(ep);
 	if (!zipc_list_empty(&ep->peeks)) {
@@ -249,6 +251,8 @@ void zipfi_comp_linger(struct zipfi_ep *ep)
 		zipfi_lock(ep->domain, &ep->lock);
 		leaving = ep->engine ? zipc_engine_leave(ep->engine) : ZIPC_LEAVING_DONE;
 		zipfi_unlock(ep->domain, &ep->lock);
+		if (leaving == ZIPC_LEAVING_DONE && ep->hmem && zipfi_is_holding(ep->hmem))
+			leaving = ZIPC_LEAVING_FLUSHING;
 		patience = leaving == ZIPC_LEAVING_FLUSHING ? ZIPFI_LINGER_MS : ZIPFI_LAST_WORDS_MS;
 		/* Who has the last word may be an endpoint of this very domain, which nobody else drives meanwhile. */
 		if (leaving != ZIPC_LEAVING_DONE)
@@ -367,7 +371,7 @@ static int zipfi_comp_post_buffers(struct zipfi_ep *ep)
  */
 static const struct zipc_engine_cb *zipfi_comp_cb(const struct zipfi_ep *ep)
 {
-	bool rma = zipfi_param.rma && (ep->info->caps & FI_RMA) && !(ep->info->caps & FI_HMEM) &&
+	bool rma = zipfi_param.rma && (ep->info->caps & FI_RMA) && !ep->domain->hmem &&
 		   !(ep->domain->mr_mode & FI_MR_RAW);
 
 	return rma ? &zipfi_engine_cb : &zipfi_engine_cb_no_rma;

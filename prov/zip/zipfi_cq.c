@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "zipfi.h"
+#include "zipfi_hmem.h"
 
 /* Room for the error entry of a newer libfabric, which is longer than the one this is built with. */
 union zipfi_err_room {
@@ -60,6 +60,9 @@ void zipfi_complete(struct zipfi_rec *rec, bool is_send)
 	struct zipfi_cntr *cntr = zipfi_rec_cntr(rec, is_send);
 
 	rec->done.op_context = rec->context;
+	if (rec->landing)
+		zipfi_landing_put(ep, rec->landing, is_send ? rec->total : rec->done.len);
+	rec->landing = NULL;
 	if (cntr) {
 		atomic_fetch_add(rec->err ? &cntr->error : &cntr->success, 1);
 		zipfi_wait_signal(&cntr->wait);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "zipfi.h"
+#include "zipfi_hmem.h"
 
 #define ZIPFI_MR_BASIC 1u /* FI_MR_BASIC, which newer libfabrics know no more */
 
@@ -32,6 +32,7 @@ static int zipfi_domain_close(struct fid *fid)
 	zipfi_page_close(domain);
 	while ((entry = zipc_list_pop(&domain->graveyard)))
 		zipfi_ep_free(zipfi_of(entry, zipfi_ep, domain_link));
+	zipfi_hmem_close(domain->hmem);
 	pthread_mutex_destroy(&domain->lock);
 	pthread_mutex_destroy(&domain->mr_lock);
 	free(domain);
@@ -145,13 +146,20 @@ int zipfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 	domain->fid.fid.ops = &zipfi_domain_fi_ops;
 	domain->fid.ops = &zipfi_domain_ops;
 	domain->fid.mr = &zipfi_mr_ops;
+	if (info->caps & FI_HMEM) {
+		domain->core_hmem = zipfi_core_has_hmem(info, fabric);
+		domain->hmem = zipfi_hmem_open();
+		if (!domain->hmem)
+			goto err_free;
+	}
+	if (!domain->core_hmem)
+		zipfi_strip_hmem(core_info);
 	ret = fi_domain(fabric->core, core_info, &domain->core, domain);
 	if (ret)
 		goto err_free;
 	domain->fabric = fabric;
 	domain->mr_mode = (uint64_t)info->domain_attr->mr_mode;
 	domain->mr_virtual = domain->mr_mode == ZIPFI_MR_BASIC || (domain->mr_mode & FI_MR_VIRT_ADDR);
-	domain->hmem = !!(info->caps & FI_HMEM);
 	domain->addr_format = info->addr_format;
 	domain->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
 	domain->locking = domain->auto_progress || info->domain_attr->threading != FI_THREAD_DOMAIN;
@@ -169,6 +177,8 @@ int zipfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
 err_free:
 	if (core_info)
 		fi_freeinfo(core_info);
+	if (domain)
+		zipfi_hmem_close(domain->hmem);
 	free(domain);
 	return ret;
 }

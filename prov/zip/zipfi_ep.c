@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "fi_ext_zip.h"
-#include "zipfi.h"
+#include "zipfi_hmem.h"
 
 #define ZIPFI_RECS_MIN 1024u
 #define ZIPFI_RECS_MAX 131072u
@@ -34,6 +34,8 @@ struct zipfi_rec *zipfi_rec_get(struct zipfi_ep *ep)
 	rec->busy = true;
 	rec->err = 0;
 	rec->bounced = rec->discard = rec->fence = false;
+	rec->dev = NULL;
+	rec->landing = NULL;
 	rec->src = FI_ADDR_NOTAVAIL;
 	zipc_list_init(&rec->link);
 	return rec;
@@ -103,15 +105,28 @@ static void zipfi_ep_drain(struct zipfi_ep *ep, const struct zipfi_cq *except)
 		zipfi_cq_drain(ep->rx_hidden, NULL, ZIPFI_CQ_BATCH);
 }
 
+/* Without an engine there is nothing else that keeps an endpoint busy. */
+static void zipfi_copies_alone(struct zipfi_ep *ep)
+{
+	bool work = zipfi_copies_progress(ep);
+
+	atomic_store_explicit(&ep->work, work, memory_order_relaxed);
+	zipfi_ep_set_busy(ep, work);
+}
+
 void zipfi_ep_progress(struct zipfi_ep *ep, const struct zipfi_cq *except)
 {
 	if (!ep->enabled)
 		return;
 	zipfi_ep_drain(ep, except);
-	if (!ep->engine || !zipfi_trylock(ep->domain, &ep->lock))
+	if (ep->hmem)
+		zipfi_held_progress(ep);
+	if ((!ep->engine && !ep->hmem) || !zipfi_trylock(ep->domain, &ep->lock))
 		return;
 	if (ep->engine) /* another thread may be closing the endpoint */
 		zipfi_comp_progress(ep);
+	else if (ep->hmem)
+		zipfi_copies_alone(ep);
 	zipfi_unlock(ep->domain, &ep->lock);
 }
 
@@ -280,6 +295,9 @@ static int zipfi_enable(struct zipfi_ep *ep)
 	zipfi_ep_name(ep);
 	if (zipfi_comp_open(ep))
 		ZIPFI_INFO(EP_CTRL, "no companion over this core: messages go to it as they are\n");
+	ret = zipfi_ep_hmem_open(ep);
+	if (ret)
+		return ret;
 	ep->enabled = true;
 	if (ep->engine)
 		zipfi_av_greet_all(ep->av, ep);
@@ -468,6 +486,10 @@ struct fi_ops_cm zipfi_cm_ops = {
 
 void zipfi_ep_free(struct zipfi_ep *ep)
 {
+	if (ep->hmem) {
+		free(ep->hmem->helds);
+		free(ep->hmem);
+	}
 	if (ep->recs)
 		munmap(ep->recs, ep->recs_bytes);
 	pthread_spin_destroy(&ep->rec_lock);
@@ -548,6 +570,7 @@ static int zipfi_ep_close(struct fid *fid)
 	zipfi_ep_settle(ep);
 	zipfi_lock(domain, &ep->lock);
 	zipfi_comp_close(ep);
+	zipfi_ep_hmem_close(ep);
 	zipfi_unlock(domain, &ep->lock);
 	if (ep->tx_cq)
 		zipfi_cq_disown(ep->tx_cq, ep);
@@ -562,6 +585,8 @@ static int zipfi_ep_close(struct fid *fid)
 		fi_close(&ep->rx_hidden->fid);
 	if (ep->recs_mr)
 		fi_close(&ep->recs_mr->fid);
+	if (ep->hmem)
+		zipfi_landings_close(ep);
 	/* The core's CQ may still name our records: they stay until the domain goes. */
 	pthread_mutex_lock(&domain->lock);
 	zipc_list_append(&domain->graveyard, &ep->domain_link);
@@ -674,6 +699,8 @@ int zipfi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 		free(ep);
 		return -FI_ENOMEM;
 	}
+	if (!domain->core_hmem)
+		zipfi_strip_hmem(ep->info);
 	zipfi_ep_init(ep, info, context);
 	/* All operations complete towards us. */
 	ep->info->tx_attr->op_flags &= ~FI_COMPLETION;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "zipfi.h"
+#include "zipfi_hmem.h"
 
 /* Capabilities that end at this layer: contexts and operations it does not wrap. */
 #define ZIPFI_CAPS_OUT (FI_TRIGGER | FI_NAMED_RX_CTX | FI_COLLECTIVE | FI_MULTICAST | (1ULL << 44) /* FI_XPU_TRIGGER */)
@@ -326,6 +326,32 @@ static void zipfi_reorder(struct fi_info **list)
 	*list = own;
 }
 
+void zipfi_strip_hmem(struct fi_info *info)
+{
+	info->caps &= ~FI_HMEM;
+	info->tx_attr->caps &= ~FI_HMEM;
+	info->rx_attr->caps &= ~FI_HMEM;
+	info->domain_attr->caps &= ~FI_HMEM;
+	info->domain_attr->mr_mode &= ~FI_MR_HMEM;
+}
+
+/* Over a core without it we serve device memory in messages; not where it is the target or source of somebody else's RMA. */
+static bool zipfi_can_stage(const struct fi_info *hints)
+{
+	return hints && (hints->caps & FI_HMEM) && !(hints->caps & (FI_RMA | FI_ATOMIC)) && zipfi_hmem_possible();
+}
+
+static void zipfi_add_hmem(struct fi_info *info, const struct fi_info *hints)
+{
+	for (; info; info = info->next) {
+		info->caps |= FI_HMEM;
+		if (hints->tx_attr)
+			info->tx_attr->caps |= hints->tx_attr->caps & FI_HMEM;
+		if (hints->rx_attr)
+			info->rx_attr->caps |= hints->rx_attr->caps & FI_HMEM;
+	}
+}
+
 /* Without the companion's needs: a core that has no tagged messages is passed through. */
 static int zipfi_query(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		       const char *core, struct fi_info **info)
@@ -337,6 +363,12 @@ static int zipfi_query(uint32_t version, const char *node, const char *service, 
 		return -FI_ENOMEM;
 	zipfi_depth++;
 	ret = fi_getinfo(version, node, service, flags | ZIPFI_GETINFO_HIDDEN, inner, info);
+	if (ret == -FI_ENODATA && zipfi_can_stage(hints)) {
+		zipfi_strip_hmem(inner);
+		ret = fi_getinfo(version, node, service, flags | ZIPFI_GETINFO_HIDDEN, inner, info);
+		if (!ret)
+			zipfi_add_hmem(*info, hints);
+	}
 	if (ret == -FI_ENODATA && hints && hints->caps) {
 		inner->caps = hints->caps;
 		inner->tx_attr->caps = hints->tx_attr ? hints->tx_attr->caps : 0;
@@ -434,6 +466,27 @@ char *zipfi_resolve_core(const char *name, const char *fabric_name, uint32_t api
 		return core;
 	free(core);
 	return full;
+}
+
+bool zipfi_core_has_hmem(const struct fi_info *info, const struct zipfi_fabric *fabric)
+{
+	struct fi_info *hints, *found = NULL;
+	int ret;
+
+	if (fabric->hooked) /* then the info is the core's own */
+		return true;
+	hints = zipfi_core_info(info, fabric);
+	if (!hints)
+		return false;
+	hints->caps |= FI_HMEM;
+	hints->handle = NULL;
+	zipfi_depth++;
+	ret = fi_getinfo(fabric->fid.api_version, NULL, NULL, ZIPFI_GETINFO_HIDDEN, hints, &found);
+	zipfi_depth--;
+	if (!ret)
+		fi_freeinfo(found);
+	fi_freeinfo(hints);
+	return !ret;
 }
 
 struct fi_info *zipfi_core_info(const struct fi_info *info, const struct zipfi_fabric *fabric)

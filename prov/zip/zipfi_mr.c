@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "zipfi.h"
+#include "zipfi_hmem.h"
 
 /* A region that closes waits for transfers that move, and for so long for those that do not. */
 #define ZIPFI_MR_PATIENCE_MS 2000
@@ -44,8 +44,10 @@ static void zipfi_mr_publish(struct zipfi_mr *mr)
 
 	zipfi_lock(domain, &domain->mr_lock);
 	zipc_list_remove(&mr->link);
-	mr->fid.key = mr->core->key;
-	mr->fid.mem_desc = mr->core->mem_desc;
+	if (mr->core) {
+		mr->fid.key = mr->core->key;
+		mr->fid.mem_desc = mr->core->mem_desc;
+	}
 	if (mr->enabled && mr->fid.key != FI_KEY_NOTAVAIL)
 		zipc_list_append(zipfi_mr_bucket(domain, mr->fid.key), &mr->link);
 	zipfi_unlock(domain, &domain->mr_lock);
@@ -307,11 +309,13 @@ static int zipfi_mr_close(struct fid *fid)
 	int ret;
 
 	zipfi_mr_drain(mr);
-	ret = fi_close(&mr->core->fid);
+	ret = mr->core ? fi_close(&mr->core->fid) : 0;
 	if (ret) {
 		zipfi_mr_publish(mr);
 		return ret;
 	}
+	if (mr->base)
+		zipfi_hmem_remove(mr->domain->hmem, mr->base, mr->base_len);
 	zipfi_mr_unbind(mr);
 	free(mr);
 	return 0;
@@ -321,7 +325,7 @@ static int zipfi_mr_close(struct fid *fid)
 
 static int zipfi_mr_bind_cntr(struct zipfi_mr *mr, struct zipfi_cntr *cntr, uint64_t flags)
 {
-	int ret = fi_mr_bind(mr->core, &cntr->core->fid, flags);
+	int ret = mr->core ? fi_mr_bind(mr->core, &cntr->core->fid, flags) : 0;
 
 	if (ret)
 		return ret;
@@ -345,7 +349,7 @@ static int zipfi_mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	switch (bfid->fclass) {
 	case FI_CLASS_EP:
 		ep = zipfi_of(bfid, zipfi_ep, fid.fid);
-		ret = fi_mr_bind(mr->core, &ep->core->fid, flags);
+		ret = mr->core ? fi_mr_bind(mr->core, &ep->core->fid, flags) : 0;
 		if (!ret)
 			mr->ep = ep;
 		return ret;
@@ -359,7 +363,7 @@ static int zipfi_mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 static int zipfi_mr_control(struct fid *fid, int command, void *arg)
 {
 	struct zipfi_mr *mr = zipfi_of(fid, zipfi_mr, fid.fid);
-	int ret = fi_control(&mr->core->fid, command, arg);
+	int ret = mr->core ? fi_control(&mr->core->fid, command, arg) : command == FI_ENABLE ? 0 : -FI_ENOSYS;
 
 	if (!ret && command == FI_ENABLE)
 		mr->enabled = true;
@@ -423,13 +427,29 @@ static int zipfi_mr_done(struct zipfi_mr *mr, int ret, struct fid_mr **mr_p)
 	return 0;
 }
 
+static int zipfi_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr_p);
+
+/* Where device memory is expected, every way of registering looks at what it is given. */
+static int zipfi_mr_regany(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access, uint64_t offset,
+			   uint64_t requested_key, uint64_t flags, struct fid_mr **mr_p, void *context)
+{
+	const struct fi_mr_attr attr = {
+		.mr_iov = iov, .iov_count = count, .access = access, .offset = offset, .requested_key = requested_key, .context = context,
+	};
+
+	return zipfi_mr_regattr(fid, &attr, flags, mr_p);
+}
+
 static int zipfi_mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key,
 			uint64_t flags, struct fid_mr **mr_p, void *context)
 {
 	struct zipfi_domain *domain = zipfi_mr_domain(fid);
 	const struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct zipfi_mr *mr = zipfi_mr_alloc(domain, &iov, 1, access, flags, context);
+	struct zipfi_mr *mr;
 
+	if (domain->hmem)
+		return zipfi_mr_regany(fid, &iov, 1, access, offset, requested_key, flags, mr_p, context);
+	mr = zipfi_mr_alloc(domain, &iov, 1, access, flags, context);
 	if (!mr)
 		return -FI_ENOMEM;
 	return zipfi_mr_done(mr, fi_mr_reg(domain->core, buf, len, access, offset, requested_key, flags, &mr->core, mr), mr_p);
@@ -439,24 +459,74 @@ static int zipfi_mr_regv(struct fid *fid, const struct iovec *iov, size_t count,
 			 uint64_t requested_key, uint64_t flags, struct fid_mr **mr_p, void *context)
 {
 	struct zipfi_domain *domain = zipfi_mr_domain(fid);
-	struct zipfi_mr *mr = zipfi_mr_alloc(domain, iov, count, access, flags, context);
+	struct zipfi_mr *mr;
 
+	if (domain->hmem)
+		return zipfi_mr_regany(fid, iov, count, access, offset, requested_key, flags, mr_p, context);
+	mr = zipfi_mr_alloc(domain, iov, count, access, flags, context);
 	if (!mr)
 		return -FI_ENOMEM;
 	return zipfi_mr_done(mr, fi_mr_regv(domain->core, iov, count, access, offset, requested_key, flags, &mr->core, mr), mr_p);
 }
 
+/* The device that the region is on; NULL: the host. Some callers register device memory as if it were the host's. */
+static struct zipfi_device *zipfi_mr_device(struct zipfi_hmem *hmem, const struct fi_mr_attr *attr)
+{
+	if (!hmem || !attr->iov_count || !attr->mr_iov[0].iov_base)
+		return NULL;
+	if (attr->iface == FI_HMEM_SYSTEM)
+		return zipfi_hmem_query(hmem, attr->mr_iov[0].iov_base);
+	return zipfi_hmem_device(hmem, attr->iface, attr->iface == FI_HMEM_CUDA ? attr->device.cuda : (int)attr->device.reserved);
+}
+
+/* Endpoints get ready for the device now and not with the first message. */
+static void zipfi_mr_prepare(struct zipfi_domain *domain, struct zipfi_device *device)
+{
+	struct zipc_list *entry;
+
+	pthread_mutex_lock(&domain->lock);
+	for (entry = domain->eps.next; entry != &domain->eps; entry = entry->next)
+		zipfi_ep_hmem_prepare(zipfi_of(entry, zipfi_ep, domain_link), device);
+	pthread_mutex_unlock(&domain->lock);
+}
+
+/* Device memory that the core does not know how to register is ours alone: messages reach it, by way of staging. */
+static int zipfi_mr_ours(struct zipfi_mr *mr, const struct fi_mr_attr *attr)
+{
+	static atomic_uint_fast64_t next;
+
+	mr->fid.key = mr->domain->mr_mode & FI_MR_PROV_KEY ? 1ULL << 62 | atomic_fetch_add(&next, 1) : attr->requested_key;
+	mr->fid.mem_desc = mr;
+	return 0;
+}
+
 static int zipfi_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr_p)
 {
 	struct zipfi_domain *domain = zipfi_mr_domain(fid);
+	struct zipfi_device *device = zipfi_mr_device(domain->hmem, attr);
 	/* The field counts only where FI_HMEM was asked for. */
-	size_t count = domain->hmem && attr->iface != FI_HMEM_SYSTEM ? 0 : attr->iov_count;
-	struct zipfi_mr *mr = zipfi_mr_alloc(domain, attr->mr_iov, count, attr->access, flags, attr->context);
+	bool far = device || (domain->hmem && attr->iface != FI_HMEM_SYSTEM);
+	struct zipfi_mr *mr = zipfi_mr_alloc(domain, attr->mr_iov, far ? 0 : attr->iov_count, attr->access, flags, attr->context);
+	int ret;
 
 	if (!mr)
 		return -FI_ENOMEM;
 	/* The attributes may be longer than ours know them: they go on as they are, with the application's context. */
-	return zipfi_mr_done(mr, fi_mr_regattr(domain->core, attr, flags, &mr->core), mr_p);
+	ret = device && !domain->core_hmem ? -FI_ENOSYS : fi_mr_regattr(domain->core, attr, flags, &mr->core);
+	if (ret && device) {
+		mr->core = NULL;
+		ret = zipfi_mr_ours(mr, attr);
+	}
+	ret = zipfi_mr_done(mr, ret, mr_p);
+	if (ret || !domain->hmem || attr->iov_count != 1)
+		return ret;
+	if (!zipfi_hmem_add(domain->hmem, attr->mr_iov[0].iov_base, attr->mr_iov[0].iov_len, device)) {
+		mr->base = attr->mr_iov[0].iov_base;
+		mr->base_len = attr->mr_iov[0].iov_len;
+	}
+	if (device)
+		zipfi_mr_prepare(domain, device);
+	return 0;
 }
 
 struct fi_ops_mr zipfi_mr_ops = {

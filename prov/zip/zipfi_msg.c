@@ -5,23 +5,9 @@
  */
 #include <string.h>
 
-#include "zipfi.h"
+#include "zipfi_hmem.h"
 
 #define ZIPFI_ANNOUNCE_MS 100
-
-/* A send in one form, whichever call it came by. */
-struct zipfi_out {
-	const struct iovec *iov;
-	void **desc;
-	size_t niov;
-	size_t total;
-	fi_addr_t dest;
-	uint64_t tag, data, flags; /* flags of fi_sendmsg */
-	uint64_t kind;             /* FI_MSG or FI_TAGGED */
-	void *context;
-	struct zipc_peer *peer;    /* found on the way, or NULL */
-	bool defaults;             /* not a ...msg call: the endpoint's op_flags hold */
-};
 
 static struct zipfi_ep *zipfi_ep_of(struct fid_ep *fid)
 {
@@ -56,6 +42,19 @@ static struct zipfi_rec *zipfi_send_rec(struct zipfi_ep *ep, void *context, uint
 	rec->context = context;
 	rec->op_flags = kind | FI_SEND;
 	rec->report = zipfi_wants_report(ep->tx_selective, flags);
+	return rec;
+}
+
+/* The same with what only sends in their long form have. */
+static struct zipfi_rec *zipfi_out_rec(struct zipfi_ep *ep, const struct zipfi_out *out)
+{
+	struct zipfi_rec *rec = zipfi_send_rec(ep, out->context, out->kind, out->flags);
+
+	if (!rec)
+		return NULL;
+	rec->landing = out->landing;
+	rec->total = out->total;
+	rec->report = rec->report && !out->silent;
 	return rec;
 }
 
@@ -181,7 +180,7 @@ static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, struct zipfi_out *out, bo
 
 	if (zipfi_av_lookup_main(ep->av, out->dest, &addr) || out->niov > ZIPFI_IOV_MAX)
 		return 1 + ZIPC_RAW_PEER;
-	rec = zipfi_send_rec(ep, out->context, out->kind, out->flags);
+	rec = zipfi_out_rec(ep, out);
 	placeholder = rec ? zipfi_rec_get(ep) : NULL;
 	if (!placeholder) {
 		ret = ZIPC_ERR_AGAIN;
@@ -195,9 +194,9 @@ static ssize_t zipfi_try_transfer(struct zipfi_ep *ep, struct zipfi_out *out, bo
 		ret = 1 + ZIPC_RAW_OFF;
 	} else {
 		out->peer = zipfi_peer(ep, &addr);
-		ret = zipc_send_begin(ep->engine, out->peer, out->iov, out->niov, out->total, out->tag,
-				      zipfi_send_flags(out, copy, force), rec, &send,
-				      (struct zipc_placeholder_v1 *)placeholder->bounce);
+		ret = zipc_send_begin_on(ep->engine, out->dev ? out->dev->accel : NULL, out->peer, out->iov, out->niov, out->total,
+					 out->tag, zipfi_send_flags(out, copy, force), rec, &send,
+					 (struct zipc_placeholder_v1 *)placeholder->bounce);
 	}
 	zipfi_unlock(ep->domain, &ep->lock);
 	if (!ret) {
@@ -225,6 +224,9 @@ static bool zipfi_must_escape(const struct zipfi_ep *ep, const struct zipfi_out 
 
 	if ((out->kind == FI_TAGGED && ep->zbit) || out->total != ZIPC_PLACEHOLDER_BYTES)
 		return false;
+	/* What a device holds is not looked at: it may be one. Where it passes through host memory it is looked at there. */
+	if (out->dev)
+		return out->dev->direct && !(out->flags & FI_INJECT);
 	zipfi_iov_head(out->iov, out->niov, head, sizeof(head));
 	return zipc_looks_like_placeholder(head, sizeof(head));
 }
@@ -241,7 +243,7 @@ static ssize_t zipfi_offer(struct zipfi_ep *ep, struct zipfi_out *out)
 
 	if (!escape && (out->total < zipfi_param.min_size || inject))
 		return 1;
-	return zipfi_try_transfer(ep, out, inject || escape, escape);
+	return zipfi_try_transfer(ep, out, (inject || escape) && !out->dev, escape);
 }
 
 /* ---- msg calls */
@@ -274,7 +276,21 @@ void zipfi_count_raw(struct zipfi_ep *ep, struct zipc_peer *peer, enum zipc_raw_
 	zipfi_unlock(ep->domain, &ep->lock);
 }
 
-static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
+/* Where the memory is, and whether the message has to wait for one before it. */
+static int zipfi_send_memory(struct zipfi_ep *ep, struct zipfi_out *out)
+{
+	int ret = zipfi_hmem_find(ep, out->iov, out->niov, &out->dev);
+
+	if (ret || !zipfi_is_holding(ep->hmem))
+		return ret;
+	/* Those that are copied first line up themselves. */
+	if (out->dev && !out->dev->direct && (out->total < zipfi_param.min_size || !ep->engine))
+		return 0;
+	zipfi_ep_progress(ep, NULL);
+	return zipfi_is_holding(ep->hmem) ? -FI_EAGAIN : 0;
+}
+
+ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
 {
 	struct zipfi_rec *rec;
 	ssize_t ret, raw = 1 + ZIPC_RAW_SMALL;
@@ -284,12 +300,23 @@ static ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out)
 	if ((out->flags & FI_FENCE) && zipfi_fence(ep, out->dest))
 		return -FI_EAGAIN;
 	out->total = zipfi_iov_total(out->iov, out->niov);
+	if (ep->hmem && !out->landing) {
+		ret = zipfi_send_memory(ep, out);
+		if (ret)
+			return ret;
+	}
 	if (zipfi_is_candidate(ep, out->total)) {
 		raw = zipfi_offer(ep, out);
 		if (raw <= 0)
 			return raw;
 	}
-	rec = zipfi_send_rec(ep, out->context, out->kind, out->flags);
+	if (out->dev && !out->dev->direct) {
+		ret = zipfi_bounce_send(ep, out, out->flags & FI_INJECT);
+		if (!ret && raw != 1 + ZIPC_RAW_SMALL)
+			zipfi_count_raw(ep, out->peer, (enum zipc_raw_reason)(raw - 1), out->total);
+		return ret;
+	}
+	rec = zipfi_out_rec(ep, out);
 	if (!rec)
 		return -FI_EAGAIN;
 	if (out->flags & FI_FENCE)
@@ -345,7 +372,7 @@ static ssize_t zipfi_send(struct fid_ep *fid, const void *buf, size_t len, void 
 	struct zipfi_rec *rec;
 	ssize_t ret;
 
-	if (zipfi_is_candidate(ep, len))
+	if (zipfi_is_candidate(ep, len) || ep->hmem)
 		return zipfi_send_slow(ep, &iov, &desc, 1, 0, 0, dest, 0, FI_MSG, context);
 	rec = zipfi_send_rec(ep, context, FI_MSG, ep->tx_flags);
 	if (!rec)
@@ -364,7 +391,7 @@ static ssize_t zipfi_tsend(struct fid_ep *fid, const void *buf, size_t len, void
 	struct zipfi_rec *rec;
 	ssize_t ret;
 
-	if (zipfi_is_candidate(ep, len))
+	if (zipfi_is_candidate(ep, len) || ep->hmem)
 		return zipfi_send_slow(ep, &iov, &desc, 1, 0, 0, dest, tag, FI_TAGGED, context);
 	rec = zipfi_send_rec(ep, context, FI_TAGGED, ep->tx_flags);
 	if (!rec)
@@ -413,7 +440,19 @@ static ssize_t zipfi_injected(struct zipfi_ep *ep, ssize_t ret)
 	return ret;
 }
 
-/* Returns 1 unless the message had to be escaped. */
+/* Returns 1 if the message can go to the core: it is in host memory, or the core reads it itself. */
+static ssize_t zipfi_inject_memory(struct zipfi_ep *ep, struct zipfi_out *out)
+{
+	int ret = zipfi_send_memory(ep, out);
+
+	if (ret || !out->dev || out->dev->direct)
+		return ret ? ret : 1;
+	out->flags |= FI_INJECT;
+	out->silent = true;
+	return zipfi_bounce_send(ep, out, true);
+}
+
+/* Returns 1 unless the message had to be escaped, or is on a device. */
 static ssize_t zipfi_inject_escape(struct zipfi_ep *ep, const void *buf, size_t len, uint64_t data, uint64_t flags, fi_addr_t dest,
 				   uint64_t tag, uint64_t kind)
 {
@@ -421,14 +460,22 @@ static ssize_t zipfi_inject_escape(struct zipfi_ep *ep, const void *buf, size_t 
 	struct zipfi_out out = {
 		.iov = &iov, .niov = 1, .total = len, .dest = dest, .data = data, .flags = flags, .tag = tag, .kind = kind,
 	};
+	ssize_t ret = ep->hmem ? zipfi_inject_memory(ep, &out) : 1;
 
+	if (ret <= 0)
+		return ret;
 	return ep->engine && zipfi_must_escape(ep, &out) ? zipfi_try_transfer(ep, &out, true, true) : 1;
+}
+
+static bool zipfi_inject_is_odd(const struct zipfi_ep *ep, size_t len)
+{
+	return len == ZIPC_PLACEHOLDER_BYTES || ep->hmem;
 }
 
 static ssize_t zipfi_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
 {
 	struct zipfi_ep *ep = zipfi_ep_of(fid);
-	ssize_t ret = len == ZIPC_PLACEHOLDER_BYTES ? zipfi_inject_escape(ep, buf, len, 0, 0, dest, 0, FI_MSG) : 1;
+	ssize_t ret = zipfi_inject_is_odd(ep, len) ? zipfi_inject_escape(ep, buf, len, 0, 0, dest, 0, FI_MSG) : 1;
 
 	return ret <= 0 ? ret : zipfi_injected(ep, fi_inject(ep->core, buf, len, dest));
 }
@@ -438,7 +485,7 @@ static ssize_t zipfi_injectdata(struct fid_ep *fid, const void *buf, size_t len,
 	struct zipfi_ep *ep = zipfi_ep_of(fid);
 	ssize_t ret = 1;
 
-	if (len == ZIPC_PLACEHOLDER_BYTES)
+	if (zipfi_inject_is_odd(ep, len))
 		ret = zipfi_inject_escape(ep, buf, len, data, FI_REMOTE_CQ_DATA, dest, 0, FI_MSG);
 
 	return ret <= 0 ? ret : zipfi_injected(ep, fi_injectdata(ep->core, buf, len, data, dest));
@@ -447,7 +494,7 @@ static ssize_t zipfi_injectdata(struct fid_ep *fid, const void *buf, size_t len,
 static ssize_t zipfi_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest, uint64_t tag)
 {
 	struct zipfi_ep *ep = zipfi_ep_of(fid);
-	ssize_t ret = len == ZIPC_PLACEHOLDER_BYTES ? zipfi_inject_escape(ep, buf, len, 0, 0, dest, tag, FI_TAGGED) : 1;
+	ssize_t ret = zipfi_inject_is_odd(ep, len) ? zipfi_inject_escape(ep, buf, len, 0, 0, dest, tag, FI_TAGGED) : 1;
 
 	return ret <= 0 ? ret : zipfi_injected(ep, ep->core->tagged->inject(ep->core, buf, len, dest, tag));
 }
@@ -457,7 +504,7 @@ static ssize_t zipfi_tinjectdata(struct fid_ep *fid, const void *buf, size_t len
 	struct zipfi_ep *ep = zipfi_ep_of(fid);
 	ssize_t ret = 1;
 
-	if (len == ZIPC_PLACEHOLDER_BYTES)
+	if (zipfi_inject_is_odd(ep, len))
 		ret = zipfi_inject_escape(ep, buf, len, data, FI_REMOTE_CQ_DATA, dest, tag, FI_TAGGED);
 	return ret <= 0 ? ret : zipfi_injected(ep, fi_tinjectdata(ep->core, buf, len, data, dest, tag));
 }

@@ -21,6 +21,8 @@ void zipfi_param_define(void)
 			"Largest piece of a message that is coded and sent at once, bytes, a multiple of 8192 (default: 1048576)");
 	fi_param_define(&zipfi_settings, "staging", FI_PARAM_SIZE_T,
 			"Staging memory of an endpoint for sending, bytes, and as much for receiving (default: 33554432)");
+	fi_param_define(&zipfi_settings, "device_staging", FI_PARAM_SIZE_T,
+			"Device memory that staging may take on one GPU in this process, bytes (default: 167772160)");
 	fi_param_define(&zipfi_settings, "host", FI_PARAM_BOOL, "Compress host memory (default: yes)");
 	fi_param_define(&zipfi_settings, "rma", FI_PARAM_STRING,
 			"Writes to and reads from remote memory: auto (compressed where that pays), off (always as they are) "
@@ -160,10 +162,12 @@ int zipfi_param_read(void)
 	zipfi_param = (struct zipfi_param){
 		.min_size = 65536, .chunk = 1048576, .staging = 33554432,
 		.codec = ZIPC_CODEC_ENTROPY, .dtype = ZIPC_DTYPE_RAW, .host = 1, .stat_page = 1, .rma = 1,
+		.device_staging = 167772160,
 	};
 	bad |= zipfi_param_size("min_size", 1, SIZE_MAX, 1, &zipfi_param.min_size);
 	bad |= zipfi_param_size("chunk", 8192, 64u << 20, 8192, &zipfi_param.chunk);
 	bad |= zipfi_param_size("staging", 2 * zipfi_param.chunk, SIZE_MAX / 4, 1, &zipfi_param.staging);
+	bad |= zipfi_param_size("device_staging", 0, SIZE_MAX / 4, 1, &zipfi_param.device_staging);
 	bad |= zipfi_param_codec();
 	bad |= zipfi_param_dtype();
 	bad |= zipfi_param_rma();

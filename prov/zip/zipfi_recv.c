@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "zipfi.h"
+#include "zipfi_hmem.h"
 
 #define ZIPFI_PEEK_MS 1000 /* a control record follows its placeholder; after this long the peer is taken for gone */
 
@@ -52,25 +52,38 @@ static void zipfi_spread_fill(const struct zipfi_ep *ep, struct zipfi_rec *rec, 
 	}
 }
 
+/* A message of any kind fits there whole, or else would not fit the buffers. */
+static void zipfi_spread_landing(struct zipfi_rec *rec, struct zipfi_spread *spread)
+{
+	size_t bytes = rec->total < sizeof(rec->bounce) ? sizeof(rec->bounce) : rec->total;
+
+	spread->iov[0] = (struct iovec){rec->landing->memory, bytes};
+	spread->desc[0] = zipfi_landing_desc(rec->landing);
+	spread->niov = 1;
+}
+
 static ssize_t zipfi_core_recv(struct zipfi_ep *ep, const struct zipfi_in *in, struct zipfi_rec *rec)
 {
 	uint64_t flags = in->flags | FI_COMPLETION;
+	bool instead = rec->bounced || rec->landing;
 	struct zipfi_spread spread;
 
-	if (rec->bounced)
+	if (rec->landing)
+		zipfi_spread_landing(rec, &spread);
+	else if (rec->bounced)
 		zipfi_spread_fill(ep, rec, in->desc, &spread);
 	if (in->kind == FI_TAGGED) {
 		const struct fi_msg_tagged msg = {
-			.msg_iov = rec->bounced ? spread.iov : in->iov, .desc = rec->bounced ? spread.desc : in->desc,
-			.iov_count = rec->bounced ? spread.niov : in->niov, .addr = in->src, .tag = in->tag,
+			.msg_iov = instead ? spread.iov : in->iov, .desc = instead ? spread.desc : in->desc,
+			.iov_count = instead ? spread.niov : in->niov, .addr = in->src, .tag = in->tag,
 			.ignore = in->ignore | (ep->engine ? ep->zbit : 0), .context = rec,
 		};
 
 		return fi_trecvmsg(ep->core, &msg, flags);
 	}
 	const struct fi_msg msg = {
-		.msg_iov = rec->bounced ? spread.iov : in->iov, .desc = rec->bounced ? spread.desc : in->desc,
-		.iov_count = rec->bounced ? spread.niov : in->niov, .addr = in->src, .context = rec,
+		.msg_iov = instead ? spread.iov : in->iov, .desc = instead ? spread.desc : in->desc,
+		.iov_count = instead ? spread.niov : in->niov, .addr = in->src, .context = rec,
 	};
 
 	return fi_recvmsg(ep->core, &msg, flags);
@@ -99,6 +112,33 @@ static void zipfi_recv_fill(struct zipfi_ep *ep, struct zipfi_rec *rec, const st
 		       (rec->total <= sizeof(rec->bounce) || in->niov < ep->info->rx_attr->iov_limit);
 }
 
+/* Where the buffers are; those of a device that the core cannot write to get a landing. */
+static int zipfi_recv_memory(struct zipfi_ep *ep, struct zipfi_rec *rec, const struct zipfi_in *in)
+{
+	int ret = zipfi_hmem_find(ep, in->iov, in->niov, &rec->dev);
+
+	if (ret || !rec->dev)
+		return ret;
+	/* A placeholder must be readable. */
+	if (rec->dev->direct && (rec->bounced || rec->kind == ZIPFI_REC_MULTI || rec->discard))
+		return 0;
+	rec->bounced = false;
+	if (rec->kind == ZIPFI_REC_MULTI) {
+		ZIPFI_WARN(EP_DATA, "this core has no multi-receive buffers in device memory\n");
+		return -FI_EOPNOTSUPP;
+	}
+	rec->landing = zipfi_landing_get(ep, rec->total < sizeof(rec->bounce) ? sizeof(rec->bounce) : rec->total);
+	return rec->landing ? 0 : -FI_ENOMEM;
+}
+
+/* The core has not taken the receive. */
+static void zipfi_recv_undo(struct zipfi_ep *ep, struct zipfi_rec *rec)
+{
+	if (rec->landing)
+		zipfi_landing_put(ep, rec->landing, 0);
+	rec->landing = NULL;
+}
+
 /* The record of a message that was claimed with this context. */
 static struct zipfi_rec *zipfi_find_claimed(struct zipfi_ep *ep, const void *context)
 {
@@ -121,8 +161,11 @@ static ssize_t zipfi_recv_claimed(struct zipfi_ep *ep, const struct zipfi_in *in
 	claimed = rec->claimed;
 	zipfi_recv_fill(ep, rec, in);
 	rec->err = 0;
-	ret = zipfi_core_recv(ep, in, rec);
+	ret = ep->hmem ? zipfi_recv_memory(ep, rec, in) : 0;
+	if (!ret)
+		ret = zipfi_core_recv(ep, in, rec);
 	if (ret) {
+		zipfi_recv_undo(ep, rec);
 		rec->kind = ZIPFI_REC_CLAIMED;
 		return ret;
 	}
@@ -161,9 +204,13 @@ static ssize_t zipfi_recv_any(struct zipfi_ep *ep, struct zipfi_in *in)
 		rec->op_flags |= in->flags & (FI_CLAIM | FI_DISCARD);
 		rec->src = ep->info->caps & FI_DIRECTED_RECV ? in->src : FI_ADDR_UNSPEC;
 	}
-	ret = zipfi_core_recv(ep, in, rec);
-	if (ret)
+	ret = ep->hmem && rec->kind != ZIPFI_REC_PEEK ? zipfi_recv_memory(ep, rec, in) : 0;
+	if (!ret)
+		ret = zipfi_core_recv(ep, in, rec);
+	if (ret) {
+		zipfi_recv_undo(ep, rec);
 		zipfi_rec_put(rec);
+	}
 	return ret;
 }
 
@@ -179,7 +226,7 @@ static ssize_t zipfi_recv_one(struct zipfi_ep *ep, void *buf, size_t len, void *
 	struct zipfi_rec *rec;
 	ssize_t ret;
 
-	if (ep->rx_flags & FI_MULTI_RECV)
+	if ((ep->rx_flags & FI_MULTI_RECV) || ep->hmem)
 		return zipfi_recv_any(ep, &in);
 	rec = zipfi_rec_get(ep);
 	if (!rec)
@@ -277,7 +324,7 @@ ssize_t zipfi_cancel(fid_t fid, void *context)
 
 /* ---- arriving */
 
-static void zipfi_rec_fail(struct zipfi_rec *rec, int err)
+void zipfi_rec_fail(struct zipfi_rec *rec, int err)
 {
 	rec->err = err;
 	rec->prov_errno = -err;
@@ -285,23 +332,36 @@ static void zipfi_rec_fail(struct zipfi_rec *rec, int err)
 	zipfi_complete(rec, false);
 }
 
-/* Copies the start of a message from the record to the application's buffers; what does not fit them is truncation. */
-static void zipfi_unbounce(struct zipfi_rec *rec, size_t len)
+/* Copies the start of a message from the record to the application's buffers. */
+static void zipfi_unbounce_head(struct zipfi_rec *rec, size_t head)
 {
-	size_t i, n, at = 0, fit = len < rec->total ? len : rec->total, head = sizeof(rec->bounce);
+	size_t i, n, at = 0;
 
-	if (head > fit)
-		head = fit;
 	for (i = 0; i < rec->niov && at < head; i++) {
 		n = rec->iov[i].iov_len < head - at ? rec->iov[i].iov_len : head - at;
 		memcpy(rec->iov[i].iov_base, rec->bounce + at, n);
 		at += n;
 	}
+}
+
+/* What the core did not put into the buffers itself goes there; what does not fit them is truncation. Completes the receive. */
+static void zipfi_unbounce(struct zipfi_rec *rec, size_t len)
+{
+	size_t fit = len < rec->total ? len : rec->total, head = fit < sizeof(rec->bounce) ? fit : sizeof(rec->bounce);
+
 	rec->done.len = fit;
 	if (len > rec->total) {
+		rec->prov_errno = rec->err ? rec->prov_errno : FI_ETRUNC;
 		rec->err = FI_ETRUNC;
-		rec->prov_errno = FI_ETRUNC;
 		rec->olen = len - rec->total;
+	}
+	if (rec->landing) {
+		zipfi_bounce_recv(rec, rec->landing->memory, fit);
+	} else if (rec->dev) {
+		zipfi_bounce_recv(rec, rec->bounce, head);
+	} else {
+		zipfi_unbounce_head(rec, head);
+		zipfi_complete(rec, false);
 	}
 }
 
@@ -314,8 +374,8 @@ static bool zipfi_gather_placeholder(const struct zipfi_rec *rec, const struct f
 	/* No peer sends untagged ones to an endpoint that does not welcome them: a message that looks like one is the application's. */
 	if (rec->ep->multi_recv && (rec->op_flags & FI_MSG))
 		return false;
-	if (rec->bounced) {
-		memcpy(head, rec->bounce, ZIPC_PLACEHOLDER_BYTES);
+	if (rec->bounced || rec->landing) {
+		memcpy(head, rec->landing ? (uint8_t *)rec->landing->memory : rec->bounce, ZIPC_PLACEHOLDER_BYTES);
 		return zipc_looks_like_placeholder(head, ZIPC_PLACEHOLDER_BYTES);
 	}
 	for (i = 0; i < rec->niov && at < ZIPC_PLACEHOLDER_BYTES; i++) {
@@ -338,7 +398,8 @@ static bool zipfi_match(struct zipfi_rec *rec, const uint8_t *placeholder)
 	if (mine) {
 		rec->kind = ZIPFI_REC_XFER;
 		rec->done.tag &= ~ep->zbit;
-		ret = zipc_recv_match(ep->engine, placeholder, rec->iov, rec->niov, rec);
+		zipfi_recv_undo(ep, rec); /* the landing has served */
+		ret = zipc_recv_match_on(ep->engine, rec->dev ? rec->dev->accel : NULL, placeholder, rec->iov, rec->niov, rec);
 		zipfi_comp_progress(ep);
 	}
 	zipfi_unlock(ep->domain, &ep->lock);
@@ -378,28 +439,25 @@ void zipfi_recv_arrived(struct zipfi_rec *rec, const struct fi_cq_tagged_entry *
 	if (rec->ep->engine && entry->len == ZIPC_PLACEHOLDER_BYTES && !rec->discard &&
 	    zipfi_gather_placeholder(rec, entry, head) && zipfi_match(rec, head))
 		return;
-	if (rec->bounced)
+	if (rec->bounced || rec->landing)
 		zipfi_unbounce(rec, entry->len);
-	zipfi_complete(rec, false);
+	else
+		zipfi_complete(rec, false);
 }
 
 void zipfi_recv_error(struct zipfi_rec *rec, const struct fi_cq_err_entry *err)
 {
 	rec->done = (struct fi_cq_tagged_entry){.flags = err->flags, .len = err->len, .buf = err->buf, .data = err->data,
 						.tag = rec->ep->engine ? err->tag & ~rec->ep->zbit : err->tag};
-	rec->err = err->err;
+	rec->err = err->err < 0 ? -err->err : err->err; /* shm 1.17 gives it negative */
 	rec->prov_errno = err->prov_errno;
 	rec->olen = err->olen;
-	if (rec->bounced && err->err == FI_ETRUNC && rec->total > sizeof(rec->bounce)) {
-		zipfi_unbounce(rec, rec->total);
-	} else if (rec->bounced && err->err == FI_ETRUNC) {
-		/* Longer even than the bounce buffer: measured against the application's own. */
-		size_t message = sizeof(rec->bounce) + err->olen;
+	if ((rec->bounced || rec->landing) && rec->err == FI_ETRUNC) {
+		/* Where the core had more room than the application gave, the message is measured against that. */
+		size_t room = rec->total < sizeof(rec->bounce) ? sizeof(rec->bounce) : rec->total;
 
-		zipfi_unbounce(rec, sizeof(rec->bounce));
-		rec->err = FI_ETRUNC;
-		rec->prov_errno = err->prov_errno;
-		rec->olen = message - rec->done.len;
+		zipfi_unbounce(rec, room + err->olen);
+		return;
 	}
 	zipfi_complete(rec, false);
 }

@@ -129,7 +129,7 @@ static ssize_t zipfi_rma_offer(struct zipfi_ep *ep, bool write, const struct iov
 	};
 	size_t i;
 
-	if (!ep->engine)
+	if (!ep->engine || ep->hmem) /* with device memory about, remote memory is the core's alone */
 		return 1 + ZIPC_RAW_SMALL;
 	for (i = 0; i < niov; i++)
 		op.total += iov[i].iov_len;
@@ -147,7 +147,7 @@ static ssize_t zipfi_rma_offer_msg(struct zipfi_ep *ep, bool write, const struct
 	};
 	size_t i;
 
-	if (!ep->engine)
+	if (!ep->engine || ep->hmem) /* with device memory about, remote memory is the core's alone */
 		return 1 + ZIPC_RAW_SMALL;
 	for (i = 0; i < op.niov; i++)
 		op.total += op.iov[i].iov_len;
