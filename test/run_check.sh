@@ -162,6 +162,8 @@ fabtests_steps() {
 	is_built check-2.1 || return 0
 	step "fabtests" 1200 "$zip_top/test/run_fabtests.sh" --libfabric "$zip_lf21_prefix" --fabtests "$zip_lf21_fabtests" \
 		--provider-path "$(build_dir check-2.1)/.libs" "${rebaseline[@]}"
+	step "fabtests, remote memory" 900 "$zip_top/test/run_fabtests_rma.sh" --libfabric "$zip_lf21_prefix" \
+		--fabtests "$zip_lf21_fabtests" --provider-path "$(build_dir check-2.1)/.libs"
 }
 
 parse_options "$@"
