@@ -5,6 +5,8 @@ set -euo pipefail
 zip_top=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=test/sh/common.sh
 . "$zip_top/test/sh/common.sh"
+# shellcheck source=test/sh/link.sh
+. "$zip_top/test/sh/link.sh"
 
 usage() {
 	cat <<'END'
@@ -36,7 +38,7 @@ done
 module=$build/.libs/libuct_zip.so
 [ -e "$module" ] || { echo "no $module: configure found no UCX"; exit 77; }
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work"; link_remove' EXIT
 
 # A module that is built with ASan wants it first.
 preload=$module
@@ -195,25 +197,15 @@ test_mpi_wire() {
 # ---- a link of a known rate
 
 test_rate() {
-	local raw zip a=zip-ua-$$ b=zip-ub-$$
-	if ! { ip netns add "$a" && ip netns add "$b" && ip link add zip0 netns "$a" type veth peer name zip1 netns "$b" &&
-		ip -n "$a" addr add 10.99.1.1/24 dev zip0 && ip -n "$b" addr add 10.99.1.2/24 dev zip1 &&
-		ip -n "$a" link set zip0 up && ip -n "$b" link set zip1 up && ip -n "$a" link set lo up && ip -n "$b" link set lo up &&
-		tc -n "$a" qdisc add dev zip0 root tbf rate "$rate" burst 512kb latency 100ms &&
-		tc -n "$b" qdisc add dev zip1 root tbf rate "$rate" burst 512kb latency 100ms; } > "$work/link" 2>&1; then
-		ip netns del "$a" 2> /dev/null || true
-		ip netns del "$b" 2> /dev/null || true
-		echo "SKIP: link of a known rate: $(tail -n 1 "$work/link")"
+	local raw zip
+	if [ "$(id -u)" -ne 0 ] || ! link_make "$rate" > "$work/link" 2>&1; then
+		link_remove
+		echo "SKIP: link of a known rate: $(tail -n 1 "$work/link" 2> /dev/null || echo "not root")"
 		return 0
 	fi
-	for _ in 1 2 3 4 5 6 7 8 9 10; do # UCX takes a device only once the link is up
-		! ip -n "$b" link show zip1 | grep -q 'LOWER_UP.*state UP' || break
-		sleep 0.2
-	done
-	raw=$(rate_run "$a" "$b" raw)
-	zip=$(rate_run "$a" "$b" entropy)
-	ip netns del "$a"
-	ip netns del "$b"
+	raw=$(rate_run "$link_ns_sender" "$link_ns_receiver" raw)
+	zip=$(rate_run "$link_ns_sender" "$link_ns_receiver" entropy)
+	link_remove
 	echo "    12 puts of 8 MiB of Gaussian bf16 at $rate: $raw ms and bytes raw, $zip with zip"
 	read -r raw _ <<< "$raw"
 	read -r zip _ <<< "$zip"
@@ -224,7 +216,7 @@ test_rate() {
 rate_run() {
 	local before after ms
 	before=$(ip netns exec "$1" cat /sys/class/net/zip0/statistics/tx_bytes)
-	ms=$(ip netns exec "$1" timeout --kill-after=5 60 env LD_PRELOAD="$preload" UCX_ZIP_CODEC="$3" \
+	ms=$(ip netns exec "$1" timeout --kill-after=5 60 env LD_PRELOAD="$preload" UCX_ZIP_CODEC="$3" UCX_ZIP_POLICY=ratio \
 		"$build/test/ucx_zip" -d zip0 -D zip1 -n "/run/netns/$2" -c 12 bw 2> "$work/bw" | sed -n 's/^bw: .* in \([0-9]*\) ms/\1/p')
 	after=$(ip netns exec "$1" cat /sys/class/net/zip0/statistics/tx_bytes)
 	echo "${ms:-0} $((after - before))"

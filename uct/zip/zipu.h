@@ -41,6 +41,7 @@
 struct zipu_md_config {
 	uct_md_config_t super;
 	ucs_config_names_array_t tl; /* transports to stack on, best first */
+	int stat_page;
 };
 
 struct zipu_iface_config {
@@ -72,6 +73,8 @@ struct zipu_md {
 	uct_md_h lower;
 	struct zipu_md_attr lower_attr;
 	char tl_name[UCT_TL_NAME_MAX];
+	bool stat_page;
+	struct zipc_page *page;  /* counters for zip_stat; NULL: none */
 	bool lower_rma;          /* puts and gets that stay raw may go to the lower transport: it can revoke keys */
 	pthread_rwlock_t lock;   /* the rest */
 	struct zipu_mem *keys[ZIPU_KEY_HASH];
@@ -225,6 +228,9 @@ struct zipu_iface {
 	size_t max_iov;          /* segments of a put or get */
 	bool translate;          /* the lower transport wants its own memory handles */
 	bool stats;
+	size_t staging;
+	int page_section;
+	uint64_t page_ms;        /* when counters were last copied there */
 	struct zipc_engine *engine;
 	void *dev;
 	uct_mem_h stage_memh[ZIPU_STAGES];
@@ -494,5 +500,13 @@ void zipu_engine_close(struct zipu_iface *iface);
 /* Peers' transfers whose memory was deregistered. */
 void zipu_targets_revoke(struct zipu_iface *iface);
 ucs_status_t zipu_status(int zipc_status);
+
+/* ---- counters for others to see (zipu_page.c) */
+
+void zipu_page_attach(struct zipu_iface *iface, const char *device);
+/* Copies the counters, if that was not done a moment ago. */
+void zipu_page_update(struct zipu_iface *iface);
+void zipu_page_detach(struct zipu_iface *iface);
+void zipu_page_close(struct zipu_md *md);
 
 #endif

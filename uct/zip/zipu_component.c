@@ -20,6 +20,9 @@ ucs_config_field_t zipu_md_config_table[] = {
 	 "(not pairs of endpoints) can be named.",
 	 ucs_offsetof(struct zipu_md_config, tl), UCS_CONFIG_TYPE_STRING_ARRAY},
 
+	{"STAT_PAGE", "y", "Let zip_stat of the same user see counters, through a file in /dev/shm.",
+	 ucs_offsetof(struct zipu_md_config, stat_page), UCS_CONFIG_TYPE_BOOL},
+
 	{NULL},
 };
 
@@ -47,7 +50,7 @@ ucs_config_field_t zipu_iface_config_table[] = {
 	{"VERIFY", "n", "Decode every chunk and compare before it is sent.",
 	 ucs_offsetof(struct zipu_iface_config, verify), UCS_CONFIG_TYPE_BOOL},
 
-	{"STATS", "n", "Print an interface's counters to stderr when it closes.",
+	{"STATS", "n", "Take times as well, and print an interface's counters to stderr when it closes.",
 	 ucs_offsetof(struct zipu_iface_config, stats), UCS_CONFIG_TYPE_BOOL},
 
 	{"POLICY", "auto",

@@ -143,6 +143,7 @@ static unsigned zipu_iface_work(struct zipu_iface *iface)
 	zipu_eps_fail(iface);
 	count += zipu_ops_progress(iface);
 	count += zipu_eps_progress(iface);
+	zipu_page_update(iface);
 	return count;
 }
 
@@ -363,6 +364,7 @@ ucs_status_t zipu_iface_open(uct_md_h md, uct_worker_h worker, const uct_iface_p
 	status = zipu_iface_set_handlers(iface);
 	if (status != UCS_OK)
 		goto err_engine;
+	zipu_page_attach(iface, params->mode.device.dev_name);
 	*iface_p = &iface->super.super;
 	return UCS_OK;
 
@@ -398,6 +400,7 @@ static void zipu_iface_close(uct_iface_h handle)
 	unsigned id;
 
 	zipu_engine_leave(iface);
+	zipu_page_detach(iface);
 	if (iface->stats)
 		zipu_iface_print_stats(iface);
 	uct_base_iface_progress_disable(handle, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);

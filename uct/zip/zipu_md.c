@@ -292,6 +292,7 @@ ucs_status_t zipu_md_open(const char *name, const uct_md_config_t *config, struc
 	status = zipu_lower_md_query(md->lower, &md->lower_attr);
 	if (status != UCS_OK)
 		goto err_lower;
+	md->stat_page = ((const struct zipu_md_config *)(const void *)config)->stat_page;
 	md->lower_rma = !!(md->lower_attr.flags & ZIPU_MD_INVALIDATE);
 	pthread_rwlock_init(&md->lock, NULL);
 	*md_p = md;
@@ -306,6 +307,7 @@ err_free:
 
 void zipu_md_close(struct zipu_md *md)
 {
+	zipu_page_close(md);
 	uct_md_close(md->lower);
 	pthread_rwlock_destroy(&md->lock);
 	free(md);

@@ -71,12 +71,12 @@ static struct zipc_peer *zipu_xfer_peer(struct zipu_iface *iface, struct zipu_li
 
 /* Raw, for this reason; or not at all yet. */
 static ucs_status_t zipu_xfer_raw(struct zipu_iface *iface, const struct zipu_link *link, struct zipc_peer *peer,
-				  enum zipc_raw_reason reason)
+				  enum zipc_raw_reason reason, size_t nbytes)
 {
 	/* The first words take a moment, for which it is worth to wait. To itself an interface does not speak. */
 	if (reason == ZIPC_RAW_PEER && !zipc_peer_rma(peer) && link->id != iface->id && zipc_now_ms() - link->met_ms < ZIPU_MEET_MS)
 		return UCS_ERR_NO_RESOURCE;
-	zipc_engine_count_raw(iface->engine, reason);
+	zipc_engine_count_raw(iface->engine, peer, reason, nbytes);
 	return UCS_ERR_UNSUPPORTED;
 }
 
@@ -118,7 +118,7 @@ ucs_status_t zipu_xfer_start(struct zipu_ep *ep, bool put, const struct iovec *i
 	if (!ret)
 		return zipu_xfer_begun(op);
 	zipu_op_drop(op);
-	return ret > 0 ? zipu_xfer_raw(iface, link, peer, (enum zipc_raw_reason)(ret - 1)) : zipu_status(ret);
+	return ret > 0 ? zipu_xfer_raw(iface, link, peer, (enum zipc_raw_reason)(ret - 1), total) : zipu_status(ret);
 }
 
 void zipu_xfer_cancel(struct zipu_op *op)
@@ -353,7 +353,8 @@ ucs_status_t zipu_engine_open(struct zipu_iface *iface, const struct zipu_iface_
 	struct zipc_engine_attr attr = {
 		.min_size = config->min_size, .chunk = config->chunk, .staging = config->staging,
 		.codec = (enum zipc_codec)config->codec, .dtype = (enum zipc_dtype)config->dtype, .host = config->host,
-		.policy = (enum zipc_policy)config->policy, .verify = config->verify, .untagged = 1,
+		.policy = (enum zipc_policy)config->policy, .verify = config->verify,
+		.timing = config->stats, .untagged = 1,
 		.main_addr = &iface->id, .main_len = sizeof(iface->id),
 		.comp_addr = own, .comp_len = zipu_own_address(iface, own),
 	};
@@ -373,6 +374,7 @@ ucs_status_t zipu_engine_open(struct zipu_iface *iface, const struct zipu_iface_
 	}
 	iface->min_size = config->min_size;
 	iface->stats = config->stats;
+	iface->staging = config->staging;
 	iface->deaths = __atomic_load_n(&iface->md->deaths, __ATOMIC_RELAXED);
 	return UCS_OK;
 }
