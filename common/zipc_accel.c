@@ -119,9 +119,9 @@ static void zipc_job_poll(struct zipc_accel *accel, struct zipc_job *job)
 	/* Without a handle: the device had no room for the job's second half. */
 	int over = !job->handle, n = over ? 0 : accel->attr.ops->poll(accel->attr.dev, job->handle, &over);
 
-	if (n < 0)
+	if (n < 0 && !over)
 		zipc_accel_fail(accel, n);
-	else if (!over && (unsigned)n == job->done)
+	else if (n >= 0 && !over && (unsigned)n == job->done)
 		return;
 	if (job->send)
 		zipc_accel_send_job(accel, job, n < 0 ? 0 : (unsigned)n, over || n < 0, n < 0 ? n : 0);

@@ -58,7 +58,7 @@ struct zipc_accel_ops {
 	int (*copy)(void *dev, const struct zipc_copy *copies, unsigned n, void **job_p);
 	/*
 	 * How many frames, counted from the first, are finished, and in *over whether the whole job is (samples and copies have no
-	 * frames). A negative code: the device has failed for good; the job is over then.
+	 * frames). A negative code: this job has failed, if it is over, or else the device, for good.
 	 */
 	int (*poll)(void *dev, void *job, int *over);
 	/* Of a frame that poll has counted. */

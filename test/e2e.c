@@ -209,6 +209,11 @@ void e2e_open(struct e2e *e)
 	E2E_OK(fi_domain(e->fabric, e->info, &e->domain, NULL));
 	E2E_OK(fi_av_open(e->domain, &av_attr, &e->av, NULL));
 	E2E_OK(fi_endpoint(e->domain, e->info, &e->ep, NULL));
+	if (e->opts.no_cuda) { /* option 10, FI_OPT_CUDA_API_PERMITTED, has no name in libfabric 1.17 */
+		bool permitted = false;
+
+		E2E_OK(fi_setopt(&e->ep->fid, FI_OPT_ENDPOINT, 10, &permitted, sizeof(permitted)));
+	}
 	E2E_OK(fi_ep_bind(e->ep, &e->av->fid, 0));
 	e2e_bind(e);
 	E2E_OK(fi_enable(e->ep));

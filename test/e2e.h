@@ -53,6 +53,7 @@ struct e2e_opts {
 	bool selective;
 	bool counters;             /* bind counters for sends and receives, and with FI_RMA for writes and reads of both sides */
 	bool no_cq;                /* and nothing else */
+	bool no_cuda;              /* FI_OPT_CUDA_API_PERMITTED off */
 	uint64_t order;            /* 0: FI_ORDER_SAS */
 	int mr_mode;               /* 0: what a core of today asks for; E2E_MR_SCALABLE: nothing */
 	unsigned plain_ranks;      /* bit r: rank r runs the core alone */

@@ -20,9 +20,12 @@ struct buffer {
 	enum where where;
 	size_t bytes;
 	uint8_t *at, *seen;
+	struct fid_mr *mr;
 };
 
 static uint8_t *want;
+static struct e2e *registering; /* device buffers are registered there, before they are used */
+static uint64_t next_key = 1000;
 
 static void buffer_open(struct buffer *b, enum where where, size_t bytes)
 {
@@ -31,10 +34,21 @@ static void buffer_open(struct buffer *b, enum where where, size_t bytes)
 	b->at = where == DEVICE ? zipg_emu_alloc(bytes) : malloc(bytes);
 	E2E_CHECK(b->at, "no memory");
 	b->seen = where == DEVICE ? zipg_emu_reach(b->at) : b->at;
+	b->mr = NULL;
+	if (registering && where == DEVICE) {
+		struct iovec iov = {b->at, bytes};
+		struct fi_mr_attr attr = {
+			.mr_iov = &iov, .iov_count = 1, .access = FI_SEND | FI_RECV, .requested_key = next_key++, .iface = FI_HMEM_CUDA,
+		};
+
+		E2E_OK(fi_mr_regattr(registering->domain, &attr, 0, &b->mr));
+	}
 }
 
 static void buffer_close(struct buffer *b)
 {
+	if (b->mr)
+		E2E_OK(fi_close(&b->mr->fid));
 	if (b->where == DEVICE)
 		zipg_emu_free(b->at, b->bytes);
 	else
@@ -135,7 +149,9 @@ static void run_dtypes(struct e2e *e)
 
 static void run_truncation(struct e2e *e, enum where from, enum where to)
 {
-	static const size_t lens[] = {10, 100, 70000, 300000}, rooms[] = {0, 9, 63, 65000, 131072, 299999};
+	/* One that the core itself would have to cut can break the connection of tcp before 1.18. */
+	const size_t lens[] = {10, FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)) ? 64 : 100, 70000, 300000};
+	static const size_t rooms[] = {0, 9, 63, 65000, 131072, 299999};
 	struct buffer out, in;
 	struct e2e_op op;
 	unsigned i, k;
@@ -155,7 +171,7 @@ static void run_truncation(struct e2e *e, enum where from, enum where to)
 			}
 			memset(in.seen, 0xee, 300001);
 			e2e_trecv(e, 1, in.at, rooms[k], 3, 0, &op);
-			E2E_CHECK(e2e_wait_ms(e, &op, 30000), "nothing for 30 s");
+			E2E_CHECK(e2e_wait_ms(e, &op, 30000), "nothing for 30 s, %zu into %zu", lens[i], rooms[k]);
 			E2E_CHECK(op.err == FI_ETRUNC, "%zu bytes into %zu: error %d", lens[i], rooms[k], op.err);
 			/* Of a plain message a core need not say how much was lost. */
 			E2E_CHECK(lens[i] < 65536 || op.error.olen == lens[i] - rooms[k], "%zu into %zu: olen %zu", lens[i], rooms[k], op.error.olen);
@@ -342,6 +358,7 @@ static void all(const struct e2e_opts *opts)
 
 	e2e_start(&e, 2, opts);
 	e2e_open(&e);
+	registering = opts->no_cuda ? &e : NULL;
 	run_sizes(&e, DEVICE, DEVICE);
 	run_sizes(&e, HOST, DEVICE);
 	run_sizes(&e, DEVICE, HOST);
@@ -352,6 +369,7 @@ static void all(const struct e2e_opts *opts)
 	}
 	run_order(&e);
 	run_forms(&e);
+	registering = NULL;
 	finish(&e, 30);
 }
 
@@ -392,11 +410,18 @@ int main(void)
 		.caps = FI_MSG | FI_TAGGED | FI_HMEM, .plain_ranks = 2, .env = {{"ZIP_TEST_DEVICE", "emu"}},
 	};
 
+	/* Device calls by a thread of zip's, progress by another. */
+	const struct e2e_opts served = {
+		.caps = FI_MSG | FI_TAGGED | FI_HMEM, .no_cuda = true, .threading = FI_THREAD_SAFE, .progress = FI_PROGRESS_AUTO,
+		.env = {{"ZIP_TEST_DEVICE", "emu"}, {"FI_ZIP_POLICY", "ratio"}},
+	};
+
 	want = malloc(MAX_BYTES);
 	/* First: a process that has met libfabric keeps its stack, and so do its children. */
 	plain(&one_plain);
 	all(&usual);
 	crowded(&tight);
+	all(&served);
 	free(want);
 	return 0;
 }

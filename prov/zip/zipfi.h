@@ -319,6 +319,8 @@ struct zipfi_ep {
 	uint64_t page_ms;                /* when counters were last copied there */
 	struct zipc_list accesses, free_accesses; /* struct zipfi_access */
 	struct zipfi_ep_hmem *hmem;      /* NULL: no device memory here */
+	bool cuda_forbidden;             /* FI_OPT_CUDA_API_PERMITTED was set to false, */
+	bool core_blind;                 /* and the core would not have it */
 	bool closed;                     /* kept only because the core may still name its records */
 	atomic_bool busy;                /* copy of zipc_engine_busy, read without the lock */
 	atomic_bool work;                /* the engine could go on at once */

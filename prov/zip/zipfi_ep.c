@@ -13,6 +13,8 @@
 #define ZIPFI_SETTLE_ROUNDS 1024
 /* FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES, which libfabric 1.17 does not know: whole lines of a write are polled for. */
 #define ZIPFI_OPT_WRITE_IN_ORDER (-(0xefa << 16) + 6)
+/* FI_OPT_CUDA_API_PERMITTED, which it does not know either. */
+#define ZIPFI_OPT_CUDA_API_PERMITTED 10
 
 /* ---- records */
 
@@ -363,8 +365,15 @@ static int zipfi_getopt(struct fid *fid, int level, int name, void *value, size_
 static int zipfi_setopt(struct fid *fid, int level, int name, const void *value, size_t len)
 {
 	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
-	int ret = fi_setopt(&ep->core->fid, level, name, value, len);
+	int ret;
 
+	if (level == FI_OPT_ENDPOINT && name == ZIPFI_OPT_CUDA_API_PERMITTED && ep->domain->hmem) {
+		ret = len == sizeof(bool) ? zipfi_hmem_permit(ep, *(const bool *)value) : -FI_EINVAL;
+		/* A core that will not promise it does not get to see device memory. */
+		ep->core_blind = !ret && ep->cuda_forbidden && fi_setopt(&ep->core->fid, level, name, value, len);
+		return ret;
+	}
+	ret = fi_setopt(&ep->core->fid, level, name, value, len);
 	if (!ret && level == FI_OPT_ENDPOINT && name == ZIPFI_OPT_WRITE_IN_ORDER && len >= sizeof(bool))
 		ep->in_order = *(const bool *)value;
 	return ret;

@@ -81,6 +81,7 @@ static void zipfi_device_put(struct zipfi_device *device)
 		for (i = 0; i < ZIPFI_DEVICES; i++)
 			if (zipfi_devices[i] == device)
 				zipfi_devices[i] = NULL;
+		zipg_service_close(device->service);
 		zipg_close(device->zipg);
 		free(device);
 	}
@@ -230,7 +231,8 @@ void zipfi_hmem_remove(struct zipfi_hmem *hmem, const void *base, size_t len)
 	pthread_mutex_unlock(&hmem->lock);
 }
 
-static struct zipfi_device *zipfi_hmem_whose(struct zipfi_hmem *hmem, const struct iovec *seg)
+/* `ask`: the driver may be asked, else what is not registered is the host's. */
+static struct zipfi_device *zipfi_hmem_whose(struct zipfi_hmem *hmem, const struct iovec *seg, bool ask)
 {
 	struct zipfi_device *device = NULL;
 	bool known = false;
@@ -243,7 +245,7 @@ static struct zipfi_device *zipfi_hmem_whose(struct zipfi_hmem *hmem, const stru
 		known = true;
 	}
 	pthread_mutex_unlock(&hmem->lock);
-	return known ? device : zipfi_hmem_query(hmem, seg->iov_base);
+	return known ? device : ask ? zipfi_hmem_query(hmem, seg->iov_base) : NULL;
 }
 
 /* ---- an endpoint's devices */
@@ -266,7 +268,7 @@ static bool zipfi_core_takes(const struct zipfi_ep_dev *dev)
 	void *some;
 	int ret;
 
-	if (!dev->ep->domain->core_hmem || zipg_alloc(dev->device->zipg, ZIPG_MEMORY_DEVICE, 4096, &some))
+	if (!dev->ep->domain->core_hmem || dev->ep->core_blind || zipg_alloc(dev->device->zipg, ZIPG_MEMORY_DEVICE, 4096, &some))
 		return false;
 	ret = zipfi_core_reg(dev, some, 4096, &mr);
 	if (!ret)
@@ -339,6 +341,25 @@ static void zipfi_ep_dev_close(struct zipfi_ep_dev *dev)
 		zipg_release(dev->device->zipg, ZIPG_MEMORY_PINNED, ZIPFI_WINDOWS * ZIPFI_WINDOW_BYTES, dev->windows);
 }
 
+/* Who calls the driver: the callers of the endpoint, or the device's own thread. */
+static int zipfi_ep_dev_choose_ops(struct zipfi_ep_dev *dev)
+{
+	struct zipfi_device *device = dev->device;
+	int ret = 0;
+
+	dev->ops = &zipg_accel_ops;
+	dev->ops_dev = device->zipg;
+	if (!dev->ep->cuda_forbidden)
+		return 0;
+	pthread_mutex_lock(&zipfi_devices_lock);
+	if (!device->service)
+		ret = zipg_service_open(device->zipg, &device->service);
+	pthread_mutex_unlock(&zipfi_devices_lock);
+	dev->ops = &zipg_service_ops;
+	dev->ops_dev = device->service;
+	return ret;
+}
+
 /* Under ep->lock. */
 static struct zipfi_ep_dev *zipfi_ep_dev_open(struct zipfi_ep *ep, struct zipfi_device *device)
 {
@@ -352,10 +373,9 @@ static struct zipfi_ep_dev *zipfi_ep_dev_open(struct zipfi_ep *ep, struct zipfi_
 	memset(dev, 0, sizeof(*dev));
 	dev->ep = ep;
 	dev->device = device;
-	dev->ops = &zipg_accel_ops;
-	dev->ops_dev = device->zipg;
 	dev->direct = zipfi_core_takes(dev);
-	if (zipg_alloc(device->zipg, ZIPG_MEMORY_PINNED, ZIPFI_WINDOWS * ZIPFI_WINDOW_BYTES, (void **)&dev->windows) ||
+	if (zipfi_ep_dev_choose_ops(dev) ||
+	    zipg_alloc(device->zipg, ZIPG_MEMORY_PINNED, ZIPFI_WINDOWS * ZIPFI_WINDOW_BYTES, (void **)&dev->windows) ||
 	    (ep->engine && zipfi_ep_dev_attach(dev))) {
 		ZIPFI_WARN(EP_CTRL, "no staging memory for device %d of %s\n", device->ordinal, device->backend);
 		zipfi_ep_dev_close(dev);
@@ -402,7 +422,7 @@ int zipfi_hmem_find(struct zipfi_ep *ep, const struct iovec *iov, size_t niov, s
 
 		if (!iov[i].iov_len)
 			continue;
-		one = zipfi_hmem_whose(ep->domain->hmem, &iov[i]);
+		one = zipfi_hmem_whose(ep->domain->hmem, &iov[i], !ep->cuda_forbidden);
 		if (any && one != device) {
 			ZIPFI_WARN(EP_DATA, "the segments of one message are on different devices\n");
 			return -FI_EINVAL;
@@ -442,6 +462,17 @@ void zipfi_hmem_memory(struct zipfi_ep *ep, size_t *device_bytes, size_t *pinned
 		*device_bytes += info.footprint;
 		*pinned_bytes += info.pinned;
 	}
+}
+
+int zipfi_hmem_permit(struct zipfi_ep *ep, bool permitted)
+{
+	if (!ep->domain->hmem || !zipfi_hmem_possible())
+		return -FI_EINVAL;
+	/* What has been taken for a device already goes on as it is. */
+	if (ep->hmem && ep->hmem->ndevs)
+		return permitted == !ep->cuda_forbidden ? 0 : -FI_EBUSY;
+	ep->cuda_forbidden = !permitted;
+	return 0;
 }
 
 int zipfi_ep_hmem_open(struct zipfi_ep *ep)

@@ -14,6 +14,7 @@
 #include "zipc_accel.h"
 #include "zipfi.h"
 #include "zipg.h"
+#include "zipg_service.h"
 
 #define ZIPFI_DEVICES 16
 #define ZIPFI_WINDOWS 16u             /* pinned pieces of memory that copies of an endpoint pass through, for each device */
@@ -28,6 +29,7 @@ struct zipfi_device {
 	enum fi_hmem_iface iface;
 	struct zipg_device *zipg;
 	unsigned ref;
+	struct zipg_service *service; /* once an endpoint may not call the driver from its callers' threads */
 	size_t staging;        /* device memory that endpoints have taken, of at most zipfi_param.device_staging */
 };
 
@@ -113,6 +115,8 @@ struct zipfi_device *zipfi_hmem_query(struct zipfi_hmem *hmem, const void *ptr);
 int zipfi_hmem_add(struct zipfi_hmem *hmem, const void *base, size_t len, struct zipfi_device *device);
 void zipfi_hmem_remove(struct zipfi_hmem *hmem, const void *base, size_t len);
 
+/* FI_OPT_CUDA_API_PERMITTED: whether calls of the application's may call the driver. Returns 0 or -FI_EINVAL without a device. */
+int zipfi_hmem_permit(struct zipfi_ep *ep, bool permitted);
 int zipfi_ep_hmem_open(struct zipfi_ep *ep);
 void zipfi_ep_hmem_close(struct zipfi_ep *ep);
 /* Takes what an endpoint needs for a device, before the first message. */
