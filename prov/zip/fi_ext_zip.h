@@ -41,6 +41,9 @@ struct fi_zip_stats {
 	uint64_t encode_ns;        /* splitting and coding it */
 	uint64_t wire_ns;          /* while at least one frame was with the core for sending */
 	uint64_t decode_ns;
+	/* Taken by this process on the devices that the endpoint has met, the kernels' share included. Bytes. */
+	uint64_t device_bytes;
+	uint64_t pinned_bytes;     /* host memory that these devices read and write */
 };
 
 struct fi_zip_ops {

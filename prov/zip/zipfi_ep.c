@@ -512,12 +512,14 @@ static int zipfi_read_stats(struct fid *fid, struct fi_zip_stats *stats, size_t 
 	struct zipfi_ep *ep = zipfi_of(fid, zipfi_ep, fid.fid);
 	struct fi_zip_stats out;
 	struct zipc_stats st = {0};
+	size_t device_bytes, pinned_bytes;
 
 	if (!ep->enabled)
 		return -FI_EOPNOTSUPP;
 	zipfi_lock(ep->domain, &ep->lock);
 	if (ep->engine)
 		zipc_engine_stats(ep->engine, &st);
+	zipfi_hmem_memory(ep, &device_bytes, &pinned_bytes);
 	zipfi_unlock(ep->domain, &ep->lock);
 	out = (struct fi_zip_stats){
 		.send_transfers = st.sends, .send_bytes = st.send_bytes, .send_wire_bytes = st.wire_bytes,
@@ -525,7 +527,7 @@ static int zipfi_read_stats(struct fid *fid, struct fi_zip_stats *stats, size_t 
 		.raw_peer = st.raw[ZIPC_RAW_PEER], .raw_data = st.raw[ZIPC_RAW_DATA], .raw_off = st.raw[ZIPC_RAW_OFF],
 		.raw_slow = st.raw[ZIPC_RAW_SLOW], .errors = st.errors, .staging_bytes = st.staging_bytes,
 		.peers_ready = st.peers_ready, .sample_ns = st.sample_ns, .encode_ns = st.encode_ns, .wire_ns = st.wire_ns,
-		.decode_ns = st.decode_ns,
+		.decode_ns = st.decode_ns, .device_bytes = device_bytes, .pinned_bytes = pinned_bytes,
 	};
 	memcpy(stats, &out, len < sizeof(out) ? len : sizeof(out));
 	return 0;
