@@ -74,9 +74,23 @@ static int zipc_slot_kind(const struct zipc_accel *accel, const struct zipc_recv
 void zipc_accel_arrived(struct zipc_recv *recv, struct zipc_slot *slot)
 {
 	slot->guess = 0;
+	slot->guess_of = recv->frame_kind;
 	zipc_list_append(&recv->arrived, &slot->link);
 	if (zipc_list_empty(&recv->holder))
 		zipc_list_append(&recv->accel->recvs, &recv->holder);
+}
+
+/* The next kind to take it for. What others of the transfer have turned out to be meanwhile comes first. Returns 0, or that none is left. */
+static int zipc_slot_guess_again(const struct zipc_accel *accel, const struct zipc_recv *recv, struct zipc_slot *slot)
+{
+	struct zipc_frame_kind kind;
+
+	if (slot->guess_of == recv->frame_kind)
+		slot->guess++;
+	else
+		slot->guess = slot->bytes == zipc_frame_bound(zipc_slot_input(recv, slot)); /* not raw: that was tried */
+	slot->guess_of = recv->frame_kind;
+	return zipc_slot_kind(accel, recv, slot, &kind);
 }
 
 /* ---- jobs */
@@ -104,16 +118,10 @@ static void zipc_recv_job_over(struct zipc_accel *accel, struct zipc_job *job, u
 	zipc_recv_decoded(recv, decoded, status);
 }
 
-/* A frame that turned out to be of another kind is tried as that. */
-static int zipc_recv_try_again(struct zipc_accel *accel, struct zipc_recv *recv, struct zipc_slot *slot, int status)
+/* A frame that may be of another kind is tried as that. A device says of a wrong one what it comes upon first. */
+static int zipc_recv_try_again(struct zipc_accel *accel, struct zipc_recv *recv, struct zipc_slot *slot)
 {
-	struct zipc_frame_kind kind;
-
-	if (accel->attr.visible || recv->done || recv->ending ||
-	    (status != ZIPC_ERR_DTYPE && status != ZIPC_ERR_CODEC && status != ZIPC_ERR_FLAGS))
-		return 0;
-	slot->guess++;
-	if (zipc_slot_kind(accel, recv, slot, &kind))
+	if (accel->attr.visible || recv->done || recv->ending || zipc_slot_guess_again(accel, recv, slot))
 		return 0;
 	slot->coding = 0;
 	zipc_list_append(&recv->arrived, &slot->link);
@@ -133,9 +141,9 @@ static void zipc_decode_over(struct zipc_accel *accel, struct zipc_job *job, int
 
 		if (!status)
 			accel->attr.ops->coded(accel->attr.dev, job->handle, i, &coded);
-		if (!status && coded.status && zipc_recv_try_again(accel, recv, slot, coded.status))
+		if (!status && coded.status && zipc_recv_try_again(accel, recv, slot))
 			continue;
-		if (!status && !coded.status && slot->guess)
+		if (!status && !coded.status && (slot->guess || !recv->frame_kind) && job->codec != ZIPC_CODEC_RAW)
 			recv->frame_kind = zipc_kind(job->dtype, job->codec, job->sparse);
 		ZIPC_COUNT(recv->peer, recv_wire_bytes, slot->bytes);
 		if (!status)
@@ -308,11 +316,38 @@ static int zipc_row_start(struct zipc_accel *accel, struct zipc_recv *recv, cons
 	return 0;
 }
 
+/* The device does not even start on frames of this kind and size: they may be of another. 0: none is left. */
+static int zipc_row_try_again(const struct zipc_accel *accel, const struct zipc_recv *recv, const struct zipc_row *row)
+{
+	uint32_t i;
+	int any = 0;
+
+	for (i = 0; i < row->count && !accel->attr.visible; i++) {
+		if (row->raw[i])
+			continue;
+		any = 1;
+		if (zipc_slot_guess_again(accel, recv, &row->slot[i]))
+			return 0;
+	}
+	return any;
+}
+
 /* Nobody waits for what has arrived. */
 static void zipc_arrived_drop(struct zipc_recv *recv)
 {
 	while (!zipc_list_empty(&recv->arrived))
 		zipc_slot_done(recv, zipc_container(recv->arrived.next, struct zipc_slot, link));
+}
+
+/* The first coded frame of which nothing is known is tried alone: what it is the others will be. */
+static int zipc_recv_must_wait(const struct zipc_accel *accel, const struct zipc_recv *recv)
+{
+	const struct zipc_slot *slot;
+
+	if (accel->attr.visible || recv->frame_kind || !recv->jobs || zipc_list_empty(&recv->arrived))
+		return 0;
+	slot = zipc_container(recv->arrived.next, struct zipc_slot, link);
+	return slot->guess || slot->bytes != zipc_frame_bound(zipc_slot_input(recv, slot));
 }
 
 /* 1: the device takes nothing more for now. */
@@ -322,9 +357,14 @@ static int zipc_decode_recv(struct zipc_accel *accel, struct zipc_recv *recv)
 	int ret = accel->dead ? ZIPC_ERR_NET : 0;
 
 	while (!ret && !recv->done && !recv->ending && !zipc_list_empty(&recv->arrived)) {
+		if (zipc_recv_must_wait(accel, recv))
+			return 0;
 		ret = zipc_row_find(accel, recv, &row);
-		if (!ret)
-			ret = zipc_row_start(accel, recv, &row);
+		if (ret)
+			break;
+		ret = zipc_row_start(accel, recv, &row);
+		if ((ret == ZIPC_ERR_SIZE || ret == ZIPC_ERR_INVAL) && zipc_row_try_again(accel, recv, &row))
+			ret = 0;
 	}
 	if (ret == ZIPC_ERR_AGAIN)
 		return 1;

@@ -43,7 +43,8 @@ struct zipc_slot {
 	uint32_t *held;        /* the peer's count of slots, this one included; NULL: free, or lost */
 	uint32_t chunk;
 	uint8_t coding;        /* a device works on it */
-	uint8_t guess;         /* receiving: kinds of frame that it was taken for and is not */
+	uint8_t guess;         /* receiving: kinds of frame that it was taken for and is not, */
+	uint8_t guess_of;      /* while this was recv->frame_kind */
 	size_t bytes;
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "zipg_emu_memory.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,11 +33,19 @@ static size_t emu_round(size_t bytes)
 	return (bytes + EMU_PAGE - 1) / EMU_PAGE * EMU_PAGE;
 }
 
+/* ZIP_TEST_DEVICE=emu-direct: a core is to play one that reaches device memory by itself. */
+static int emu_rights(void)
+{
+	const char *mode = getenv("ZIP_TEST_DEVICE");
+
+	return mode && !strcmp(mode, "emu-direct") ? PROT_READ | PROT_WRITE : PROT_NONE;
+}
+
 static void *emu_map(int fd, uint64_t at, size_t bytes)
 {
 	void *want = (void *)(uintptr_t)at, *other = (void *)(uintptr_t)(at + EMU_OTHER);
 
-	if (mmap(want, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != want)
+	if (mmap(want, bytes, emu_rights(), MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != want)
 		return NULL;
 	if (mmap(other, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == other)
 		return want;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Device memory of the emulation: mapped twice, once without any right at the address that is given out, once where kernels find it. So
- * who touches it without the device is stopped, as with a real one. The address alone says that it is device memory, because a
+ * who touches it without the device is stopped, as with a real one, but for ZIP_TEST_DEVICE=emu-direct, where a core is to play one that
+ * reaches device memory by itself. The address alone says that it is device memory, because a
  * test and the provider that it has loaded each have an emulation of their own.
  */
 #ifndef ZIPG_EMU_MEMORY_H

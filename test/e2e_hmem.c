@@ -339,6 +339,8 @@ static void finish(struct e2e *e, unsigned long long least)
 	if (e->zip && least)
 		E2E_CHECK(st.send_transfers + st.recv_transfers >= least, "only %llu transfers",
 			  (unsigned long long)(st.send_transfers + st.recv_transfers));
+	E2E_CHECK(!e->zip || (e->opts.plain_ranks >> e->rank & 1) || (st.device_bytes && st.device_bytes <= 164u << 20),
+		  "%llu bytes of the device", (unsigned long long)st.device_bytes);
 	E2E_CHECK(!st.errors && !st.staging_bytes, "errors %llu, staging %llu", (unsigned long long)st.errors,
 		  (unsigned long long)st.staging_bytes);
 	e2e_barrier(e);
@@ -416,12 +418,23 @@ int main(void)
 		.env = {{"ZIP_TEST_DEVICE", "emu"}, {"FI_ZIP_POLICY", "ratio"}},
 	};
 
+	/* The core plays one that has device memory itself: staging is on the device, raw messages go to the core. */
+	const struct e2e_opts direct = {
+		.caps = FI_MSG | FI_TAGGED | FI_HMEM, .env = {{"ZIP_TEST_DEVICE", "emu-direct"}, {"FI_ZIP_POLICY", "ratio"}},
+	};
+	const struct e2e_opts direct_tight = {
+		.caps = FI_MSG | FI_TAGGED | FI_HMEM, .one_cq = true,
+		.env = {{"ZIP_TEST_DEVICE", "emu-direct"}, {"FI_ZIP_CHUNK", "65536"}, {"FI_ZIP_STAGING", "262144"}, {"FI_ZIP_CODEC", "fixed"}},
+	};
+
 	want = malloc(MAX_BYTES);
 	/* First: a process that has met libfabric keeps its stack, and so do its children. */
 	plain(&one_plain);
 	all(&usual);
 	crowded(&tight);
 	all(&served);
+	all(&direct);
+	crowded(&direct_tight);
 	free(want);
 	return 0;
 }

@@ -11,12 +11,25 @@
 static pthread_mutex_t zipfi_devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct zipfi_device *zipfi_devices[ZIPFI_DEVICES];
 
-/* The emulation stands in for a CUDA device where a test asks for it. */
-static bool zipfi_test_device(void)
+/*
+ * The emulation stands in for a CUDA device where a test asks for it: "emu", or "emu-direct", whose memory can be reached without it, so
+ * that any core plays one with FI_HMEM.
+ */
+static bool zipfi_test_is(const char *device)
 {
 	const char *text = getenv("ZIP_TEST_DEVICE");
 
-	return text && !strcmp(text, "emu");
+	return text && !strcmp(text, device);
+}
+
+static bool zipfi_test_direct(void)
+{
+	return zipfi_test_is("emu-direct");
+}
+
+static bool zipfi_test_device(void)
+{
+	return zipfi_test_is("emu") || zipfi_test_direct();
 }
 
 static const char *zipfi_backend(enum fi_hmem_iface iface)
@@ -258,7 +271,11 @@ static int zipfi_core_reg(const struct zipfi_ep_dev *dev, void *base, size_t len
 		.iface = dev->device->iface, .device.cuda = dev->device->ordinal,
 	};
 
-	return fi_mr_regattr(dev->ep->domain->core, &attr, 0, mr);
+	if (!zipfi_test_direct())
+		return fi_mr_regattr(dev->ep->domain->core, &attr, 0, mr);
+	attr.iface = FI_HMEM_SYSTEM;
+	attr.device.cuda = 0;
+	return dev->ep->domain->mr_mode & FI_MR_LOCAL ? fi_mr_regattr(dev->ep->domain->core, &attr, 0, mr) : 0;
 }
 
 /* A core may offer FI_HMEM and know nothing of this device: it is asked with some of its memory. */
@@ -268,6 +285,8 @@ static bool zipfi_core_takes(const struct zipfi_ep_dev *dev)
 	void *some;
 	int ret;
 
+	if (zipfi_test_direct())
+		return true;
 	if (!dev->ep->domain->core_hmem || dev->ep->core_blind || zipg_alloc(dev->device->zipg, ZIPG_MEMORY_DEVICE, 4096, &some))
 		return false;
 	ret = zipfi_core_reg(dev, some, 4096, &mr);
