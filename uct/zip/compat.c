@@ -425,6 +425,25 @@ void zipu_base_iface_cleanup(struct zipu_iface *iface)
 	UCS_CLASS_CLEANUP(uct_base_iface_t, &iface->super);
 }
 
+int zipu_lower_progress_take(uct_iface_h handle, unsigned flags)
+{
+#if ZIPU_UCX_AT_LEAST(1, 17)
+	return 0;
+#else
+	uct_base_iface_t *lower = zipu_of(handle, uct_base_iface, super);
+	ucs_callbackq_t *queue = &lower->worker->super.progress_q;
+
+	if (lower->prog.id == UCS_CALLBACKQ_ID_NULL)
+		return 0;
+	if (flags & UCT_PROGRESS_THREAD_SAFE)
+		ucs_callbackq_remove_safe(queue, lower->prog.id);
+	else
+		ucs_callbackq_remove(queue, lower->prog.id);
+	lower->prog.id = UCS_CALLBACKQ_ID_NULL;
+	return 1;
+#endif
+}
+
 ucs_status_t zipu_base_ep_init(struct zipu_ep *ep, struct zipu_iface *iface)
 {
 	return UCS_CLASS_INIT(uct_base_ep_t, &ep->super, &iface->super);

@@ -55,6 +55,11 @@ ucs_status_t zipu_lower_pack(uct_md_h md, uct_mem_h memh, void *address, size_t 
 ucs_status_t zipu_base_iface_init(struct zipu_iface *iface, uct_iface_ops_t *ops, uct_md_h md, uct_worker_h worker,
 				  const uct_iface_params_t *params, const uct_iface_config_t *config);
 void zipu_base_iface_cleanup(struct zipu_iface *iface);
+/*
+ * Takes the progress of a lower interface, which was enabled, out of the worker's list, so that we can call it as often as it
+ * pays. Returns 1 if that was done, 0 if the worker goes on calling it.
+ */
+int zipu_lower_progress_take(uct_iface_h lower, unsigned flags);
 ucs_status_t zipu_base_ep_init(struct zipu_ep *ep, struct zipu_iface *iface);
 void zipu_base_ep_cleanup(struct zipu_ep *ep);
 /* Is the UCX that has loaded us the one that this is built for? Says so once if not. */

@@ -253,6 +253,8 @@ struct zipu_iface {
 	struct zipc_list free_ops;
 	unsigned busy;              /* operations of our own under way */
 	unsigned deaths;            /* md->deaths when last looked at */
+	bool driving;               /* the lower interface's progress is called by us */
+	unsigned quiet, skipped;    /* how often it had nothing to do, and was not called since */
 	bool work;                  /* the engine could go on at once */
 	uint64_t raw_puts, raw_gets; /* answered by active messages of ours */
 };

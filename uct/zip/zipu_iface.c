@@ -15,6 +15,12 @@
 #define ZIPU_BANDWIDTH_GAIN 1.4
 #define ZIPU_MORE_LATENCY 1e-6
 #define ZIPU_SHORT_MAX 256u
+/*
+ * tcp makes a system call to see whether something has come. Beside a tcp interface of the user's own, which does it too, that would
+ * be felt by each small message: after so many calls for nothing it is called every so many times only.
+ */
+#define ZIPU_QUIET 256u
+#define ZIPU_QUIET_SKIP 4u
 
 /* What the lower transport may do for the user and we pass through. */
 #define ZIPU_PASSED_FLAGS                                                                                                   \
@@ -147,10 +153,25 @@ static unsigned zipu_iface_work(struct zipu_iface *iface)
 	return count;
 }
 
-/* What the worker calls; it calls the lower interface's by itself. */
+static unsigned zipu_iface_drive(struct zipu_iface *iface)
+{
+	unsigned count;
+
+	if (iface->quiet >= ZIPU_QUIET && ++iface->skipped < ZIPU_QUIET_SKIP && !iface->busy && !zipc_engine_busy(iface->engine))
+		return 0;
+	count = uct_iface_progress(iface->lower);
+	iface->quiet = count ? 0 : iface->quiet + 1;
+	iface->skipped = 0;
+	return count;
+}
+
+/* What the worker calls. It calls the lower interface's progress by itself, or we do. */
 static unsigned zipu_iface_progress_own(void *arg)
 {
-	return zipu_iface_work(arg);
+	struct zipu_iface *iface = arg;
+	unsigned count = iface->driving ? zipu_iface_drive(iface) : 0;
+
+	return count + zipu_iface_work(iface);
 }
 
 static unsigned zipu_iface_progress(uct_iface_h handle)
@@ -165,6 +186,8 @@ static void zipu_iface_progress_enable(uct_iface_h handle, unsigned flags)
 	struct zipu_iface *iface = zipu_iface_of(handle);
 
 	uct_iface_progress_enable(iface->lower, flags);
+	if (!strcmp(iface->md->tl_name, "tcp") && zipu_lower_progress_take(iface->lower, flags))
+		iface->driving = true;
 	uct_base_iface_progress_enable_cb(&iface->super, zipu_iface_progress_own, flags);
 }
 
