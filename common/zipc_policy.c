@@ -77,15 +77,23 @@ static void zipc_recheck(struct zipc_rates *rates)
 	zipc_phase_enter(rates, rates->best == ZIPC_MODE_ZIP ? ZIPC_PHASE_FIRST_ZIP : ZIPC_PHASE_SETTLE);
 }
 
+/* Compressed ones are so slow that no hiccup explains it. */
+static int zipc_hopeless(const struct zipc_rates *rates)
+{
+	return rates->rate[ZIPC_MODE_ZIP] < rates->rate[ZIPC_MODE_PROBE] * ZIPC_HOPELESS;
+}
+
 static void zipc_decide(struct zipc_rates *rates)
 {
 	enum zipc_mode before = rates->best;
 
 	rates->best = rates->rate[ZIPC_MODE_ZIP] >= rates->rate[ZIPC_MODE_PROBE] * ZIPC_PROBE_BONUS ? ZIPC_MODE_ZIP : ZIPC_MODE_RAW;
-	rates->doubt = !rates->doubt && rates->recheck && before == ZIPC_MODE_ZIP && rates->best == ZIPC_MODE_RAW;
-	if (rates->doubt) { /* it was better until now: the machine may have been busy with something else */
+	rates->doubt = !rates->doubt && before == ZIPC_MODE_ZIP && rates->best == ZIPC_MODE_RAW &&
+		       (rates->recheck || !zipc_hopeless(rates));
+	if (rates->doubt) { /* the machine may have been busy with something else */
 		rates->best = before;
 		zipc_recheck(rates);
+		rates->tried = 0;
 		return;
 	}
 	if (!rates->recheck || rates->best != before)
@@ -206,8 +214,7 @@ static void zipc_policy_try(struct zipc_rates *rates, enum zipc_mode mode)
 	if (!rates->sum.count)
 		return;
 	rates->rate[mode] = zipc_sum_rate(&rates->sum);
-	hopeless = rates->phase == ZIPC_PHASE_LAST_ZIP && rates->sum.count >= ZIPC_TRY &&
-		   rates->rate[ZIPC_MODE_ZIP] < rates->rate[ZIPC_MODE_PROBE] * ZIPC_HOPELESS;
+	hopeless = rates->phase == ZIPC_PHASE_LAST_ZIP && rates->sum.count >= ZIPC_TRY && zipc_hopeless(rates);
 	if (zipc_sum_enough(&rates->sum) || hopeless)
 		zipc_phase_next(rates);
 }

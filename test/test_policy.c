@@ -169,7 +169,12 @@ static void test_policy_doubt(void **state)
 	unsigned i;
 
 	(void)state;
+	w.ns[0] = 5000 / 3; /* from the first message on */
+	for (i = 0; i < 3; i++)
+		post(&w, BYTES);
+	w.ns[0] = 700;
 	run(&w, 1000, BYTES);
+	assert_int_equal(w.count[ZIPC_MODE_RAW], 0);
 	while (w.judge.classes[zipc_size_class(BYTES)].phase == ZIPC_PHASE_DECIDED)
 		post(&w, BYTES);
 	w.ns[0] = 5000;
