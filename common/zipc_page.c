@@ -205,7 +205,8 @@ int zipc_page_attach(struct zipc_page *page, const char *name, size_t staging_mo
 	pthread_mutex_lock(&page->lock);
 	page->map->endpoints++;
 	i = zipc_page_find(page->map);
-	if (i >= 0 && zipc_page_reserve(page->fd, offsetof(struct zipc_page_v1, sections) + (size_t)i * sizeof(*section), sizeof(*section)))
+	if (i >= 0 && zipc_page_reserve(page->fd, offsetof(struct zipc_page_v1, sections) + (size_t)i * sizeof(*section),
+					sizeof(*section)))
 		i = -1;
 	if (i < 0) {
 		page->map->unlisted++;
@@ -255,7 +256,8 @@ static void zipc_page_see(void *arg, size_t index, const struct zipc_peer_view *
 	zipc_counts_copy(&peer->counts, &view->stats);
 }
 
-void zipc_page_update(struct zipc_page *page, int section_index, const struct zipc_engine *engine, zipc_page_name_fn *name_of, void *ctx)
+void zipc_page_update(struct zipc_page *page, int section_index, const struct zipc_engine *engine, zipc_page_name_fn *name_of,
+		      void *ctx)
 {
 	struct zipc_page_seer seer = {page, section_index, name_of, ctx};
 	struct zipc_page_endpoint_v1 *section;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A page of counters in shared memory, which zip_stat reads: one for each domain (libfabric) or memory domain (UCX) of a process.
+ * A page of counters in shared memory, which zip_stat reads: one for each domain (libfabric) or memory domain (UCX) of a
+ * process.
  *
- * The file is /dev/shm/zip-net.UID.PID.N, N from 0, readable by its owner only, and as long as struct zipc_page_v1; sections that were never
- * used take no memory. Numbers are in the machine's own byte order. Each endpoint has a section, which only it writes:
+ * The file is /dev/shm/zip-net.UID.PID.N, N from 0, readable by its owner only, and as long as struct zipc_page_v1; sections
+ * that were never used take no memory. Numbers are in the machine's own byte order. Each endpoint has a section, which only
+ * it writes:
  *
  *   seq = seq + 1, which is odd; the numbers; seq = seq + 1
  *
- * A reader has a consistent copy of a section if seq was the same even number before and after it was copied. The head does not change after the
- * file has its name, but for `endpoints`, `unlisted` and `closed`.
+ * A reader has a consistent copy of a section if seq was the same even number before and after it was copied. The head does
+ * not change after the file has its name, but for `endpoints`, `unlisted` and `closed`.
  *
- * A page outlives a process that is killed: `pid`, `born` and `pid_ns` tell whether it still runs. A process's next page, and zip_stat,
- * remove those that are left behind. Readers believe nothing: see zipc_page_read.
+ * A page outlives a process that is killed: `pid`, `born` and `pid_ns` tell whether it still runs. A process's next page,
+ * and zip_stat, remove those that are left behind. Readers believe nothing: see zipc_page_read.
  */
 #ifndef ZIPC_PAGE_H
 #define ZIPC_PAGE_H
@@ -87,18 +89,22 @@ struct zipc_page;
 typedef void zipc_page_name_fn(void *ctx, const void *addr, size_t len, char *text, size_t room);
 
 /*
- * Makes a page. `dir`: NULL for a page that is not published, and only for zipc_page_print at the end. Where the file cannot be made the
- * page is like that. NULL: out of memory. A page may not be used in a child that was forked after this; calls do nothing there.
+ * Makes a page. `dir`: NULL for a page that is not published, and only for zipc_page_print at the end. Where the file cannot
+ * be made the page is like that. NULL: out of memory. A page may not be used in a child that was forked after this; calls do
+ * nothing there.
  */
 struct zipc_page *zipc_page_open(const char *dir, const char *door, const char *core);
 /* Removes the file. */
 void zipc_page_close(struct zipc_page *page);
 const struct zipc_page_v1 *zipc_page_view(const struct zipc_page *page);
 
-/* A section for an endpoint that calls itself `name`; -1: none is free, or `page` is NULL. Calls with section -1 do nothing. */
+/*
+ * A section for an endpoint that calls itself `name`; -1: none is free, or `page` is NULL. Calls with section -1 do nothing.
+ */
 int zipc_page_attach(struct zipc_page *page, const char *name, size_t staging_most);
 /* Copies the engine's numbers. `name_of` is asked once for each peer. */
-void zipc_page_update(struct zipc_page *page, int section, const struct zipc_engine *engine, zipc_page_name_fn *name_of, void *ctx);
+void zipc_page_update(struct zipc_page *page, int section, const struct zipc_engine *engine, zipc_page_name_fn *name_of,
+		      void *ctx);
 /* The endpoint is closed; its last numbers stay until another one needs the section. */
 void zipc_page_detach(struct zipc_page *page, int section);
 
@@ -113,8 +119,9 @@ enum zipc_page_fault {
 };
 
 /*
- * Reads the page `name` in the directory `dirfd` into *page. Whatever the file holds: numbers are as found, but indexes and counts are within
- * their arrays, texts are printable and end. Nothing is waited for, no link is followed. *page is not to be looked at unless GOOD.
+ * Reads the page `name` in the directory `dirfd` into *page. Whatever the file holds: numbers are as found, but indexes and
+ * counts are within their arrays, texts are printable and end. Nothing is waited for, no link is followed. *page is not to
+ * be looked at unless GOOD.
  */
 enum zipc_page_fault zipc_page_read(int dirfd, const char *name, struct zipc_page_v1 *page);
 /* 1 if a file of this name may be a page of user `uid`. */

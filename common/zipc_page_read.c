@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading pages of counters, which may hold anything. Files are copied, never mapped: one that is cut meanwhile ends a read, not the reader. */
+/*
+ * Reading pages of counters, which may hold anything. Files are copied, never mapped: one that is cut meanwhile ends a read,
+ * not the reader.
+ */
 #include "zipc_page.h"
 
 #include <dirent.h>
@@ -116,7 +119,10 @@ static void zipc_page_clean_section(struct zipc_page_endpoint_v1 *section)
 		zipc_page_clean(section->peers[i].name, sizeof(section->peers[i].name));
 }
 
-/* Copies a section until it is consistent. One that never is was written by no zip, or faster than it can be read: as it is, then. */
+/*
+ * Copies a section until it is consistent. One that never is was written by no zip, or faster than it can be read: as it is,
+ * then.
+ */
 static int zipc_page_get_section(int fd, struct zipc_page_v1 *page, size_t i)
 {
 	struct zipc_page_endpoint_v1 *section = &page->sections[i];
@@ -182,7 +188,8 @@ unsigned zipc_page_sweep(const char *dir)
 	if (!list)
 		return 0;
 	while ((entry = readdir(list)))
-		if (zipc_page_is_name(entry->d_name, (uint32_t)geteuid()) && zipc_page_look(dirfd(list), entry->d_name) == ZIPC_PAGE_STALE)
+		if (zipc_page_is_name(entry->d_name, (uint32_t)geteuid()) &&
+		    zipc_page_look(dirfd(list), entry->d_name) == ZIPC_PAGE_STALE)
 			n += !unlinkat(dirfd(list), entry->d_name, 0);
 	closedir(list);
 	return n;

@@ -68,8 +68,10 @@ static void zipc_print_section(FILE *to, const struct zipc_page_endpoint_v1 *sec
 		zipc_bytes_text(section->staging_most, most), section->npeers, section->npeers == 1 ? "" : "s");
 	zipc_print_times(to, section);
 	for (i = 0; i < listed; i++) {
+		int ready = section->peers[i].ready || section->state == ZIPC_PAGE_CLOSED;
+
 		snprintf(name, sizeof(name), "  %s", section->peers[i].name);
-		zipc_print_counts(to, name, &section->peers[i].counts, section->peers[i].ready || section->state == ZIPC_PAGE_CLOSED ? "" : "  not ready");
+		zipc_print_counts(to, name, &section->peers[i].counts, ready ? "" : "  not ready");
 	}
 	if (section->npeers > listed)
 		fprintf(to, "    and %u more\n", section->npeers - listed);

@@ -2,17 +2,17 @@
 /*
  * Raw or compressed: measured for each peer and size class, never assumed.
  *
- * The two sides of the comparison are transfers of compressed frames and probes, transfers whose frames are raw, which show what the link
- * does with the same message uncompressed. What is measured is how long the link and the codec were taken: from the match, or, when an
- * earlier transfer was still under way then, from that one's end. So neither a late receiver counts nor how many messages the application
- * keeps in flight: transfers are served one after the other. An application that seldom looks at its queues sees several end at once, which are
- * one measurement then.
+ * The two sides of the comparison are transfers of compressed frames and probes, transfers whose frames are raw, which show
+ * what the link does with the same message uncompressed. What is measured is how long the link and the codec were taken:
+ * from the match, or, when an earlier transfer was still under way then, from that one's end. So neither a late receiver
+ * counts nor how many messages the application keeps in flight: transfers are served one after the other. An application
+ * that seldom looks at its queues sees several end at once, which are one measurement then.
  *
  *   compressed ones, then probes -> the faster of the two -> once in a while both are tried again, the more seldom the longer the
  *   answer stays the same.
  *
- * Messages that go to the core as they are share the link and are not seen here. So before anything is measured after a time of these,
- * probes are sent until all that the application had in flight has been replaced by them.
+ * Messages that go to the core as they are share the link and are not seen here. So before anything is measured after a time
+ * of these, probes are sent until all that the application had in flight has been replaced by them.
  */
 #include <string.h>
 #include <time.h>
@@ -27,7 +27,9 @@
 #define ZIPC_RECHECK_MOST 8192u
 #define ZIPC_RECHECK_SHARE 8u  /* messages until the next try for each one that the last try has taken, at least */
 #define ZIPC_BUNCH 8           /* what ends so many times faster than its like had ended before, and nobody had looked */
-/* A probe is copied into staging and out of it, which a message that goes to the core as it is is not: it counts a bit more. */
+/*
+ * A probe is copied into staging and out of it, which a message that goes to the core as it is is not: it counts a bit more.
+ */
 #define ZIPC_PROBE_BONUS 1.05
 #define ZIPC_HOPELESS 0.5      /* compressed at less than this rate of a probe: little has to be measured */
 #define ZIPC_DROP 0.8          /* what is in use has become slower than this: look again, */
@@ -87,7 +89,9 @@ static void zipc_decide(struct zipc_rates *rates)
 {
 	enum zipc_mode before = rates->best;
 
-	rates->best = rates->rate[ZIPC_MODE_ZIP] >= rates->rate[ZIPC_MODE_PROBE] * ZIPC_PROBE_BONUS ? ZIPC_MODE_ZIP : ZIPC_MODE_RAW;
+	rates->best = ZIPC_MODE_RAW;
+	if (rates->rate[ZIPC_MODE_ZIP] >= rates->rate[ZIPC_MODE_PROBE] * ZIPC_PROBE_BONUS)
+		rates->best = ZIPC_MODE_ZIP;
 	rates->doubt = !rates->doubt && before == ZIPC_MODE_ZIP && rates->best == ZIPC_MODE_RAW &&
 		       (rates->recheck || !zipc_hopeless(rates));
 	if (rates->doubt) { /* the machine may have been busy with something else */

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# usage: run_install.sh BUILD   `make install` puts the modules where libfabric looks, and none of them needs a libfabric
+# usage: run_install.sh BUILD   `make install` puts the modules where libfabric looks, none of them needs a libfabric, and programs and
+# manuals are there too
 set -euo pipefail
 build=$1
 stage=$(mktemp -d)
@@ -19,5 +20,12 @@ for module in $(make -s -C "$build" print-provider_LTLIBRARIES | sed 's/\.la/.so
 		echo "FAIL: install: $module is linked with more than the C library"
 	else
 		echo "PASS: install: $module needs only the C library"
+	fi
+done
+for program in $(make -s -C "$build" print-bin_PROGRAMS) $(make -s -C "$build" print-dist_man_MANS); do
+	if [ -n "$(find "$stage" -name "$(basename "$program")")" ]; then
+		echo "PASS: install: $(basename "$program")"
+	else
+		echo "FAIL: install: no $(basename "$program")"
 	fi
 done

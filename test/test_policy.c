@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The choice between raw and compressed: the faster one, looked at again, and never stuck on a measurement that does not come. */
+/*
+ * The choice between raw and compressed: the faster one, looked at again, and never stuck on a measurement that does not
+ * come.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -133,7 +136,8 @@ static void test_policy_bunches(void **state)
 
 	(void)state;
 	for (bunch = 2; bunch <= 8; bunch *= 2) {
-		struct world w = {.ns = {700, 1000}, .window = 8, .bunch = bunch}, v = {.ns = {1000, 700}, .window = 8, .bunch = bunch};
+		struct world w = {.ns = {700, 1000}, .window = 8, .bunch = bunch};
+		struct world v = {.ns = {1000, 700}, .window = 8, .bunch = bunch};
 
 		run(&w, 3000, BYTES);
 		run(&w, 3000, BYTES);

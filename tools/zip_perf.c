@@ -226,8 +226,12 @@ static int zips_meet(struct side *side)
 	return size < MEET_BYTES;
 }
 
-/* Messages and time that one warming up takes at least and at most. zip compares the two ways over some messages of each size first. */
-static int warm_enough(const struct side *side, enum perf_stack stack, const struct perf_options *options, uint64_t messages, uint64_t ns)
+/*
+ * Messages and time that one warming up takes at least and at most. zip compares the two ways over some messages of each
+ * size first.
+ */
+static int warm_enough(const struct side *side, enum perf_stack stack, const struct perf_options *options, uint64_t messages,
+		       uint64_t ns)
 {
 	if (stack == PERF_RAW || messages >= 4 * (uint64_t)side->plan.window + 16)
 		return 1;
@@ -311,8 +315,10 @@ static int measure(struct side *side, const struct perf_options *options, struct
 	if (met < 0)
 		return -1;
 	if (!met)
-		fprintf(stderr, "zip_perf: the two zips have not met in %d seconds, so that all goes raw; between IP addresses UDP must get "
-			"through, to the same port numbers as TCP\n", MEET_SECONDS);
+		fprintf(stderr,
+			"zip_perf: the two zips have not met in %d seconds, so that all goes raw; between IP addresses UDP must "
+			"get through, to the same port numbers as TCP\n",
+			MEET_SECONDS);
 	if (!options->json)
 		perf_report_head(report);
 	for (uint32_t i = 0; i < side->plan.nsizes; i++) {

@@ -128,8 +128,8 @@ int perf_oob_get(int fd, void *bytes, size_t len, unsigned timeout_s);
 /* ---- memory */
 
 /*
- * The data of a message is a piece of the pool, the pool being endless by repetition; slot i takes the piece at i * PERF_SLOT_STEP, so that
- * a message that lands in another's place is noticed.
+ * The data of a message is a piece of the pool, the pool being endless by repetition; slot i takes the piece at i *
+ * PERF_SLOT_STEP, so that a message that lands in another's place is noticed.
  */
 #define PERF_SLOT_STEP 8200u
 

@@ -11,7 +11,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Generators are slow: larger messages repeat this much, which is no power of two, so that samples at regular distances do not repeat. */
+/*
+ * Generators are slow: larger messages repeat this much, which is no power of two, so that samples at regular distances do
+ * not repeat.
+ */
 #define POOL_MOST ((size_t)4069 * 8192)
 #define FILE_MOST ((size_t)1 << 30)
 #define RX_COMFORT ((size_t)512 << 20) /* twice the window is received in at most so much */
@@ -45,8 +48,8 @@ int perf_pool_make(struct perf_memory *memory, struct perf_plan *plan, const cha
 	char error[512];
 
 	if (file) {
-		if (zipt_tensors_read(file, plan->dtype[0] ? plan->dtype : NULL, most < FILE_MOST ? most : FILE_MOST, &tensors, error,
-				      sizeof(error))) {
+		if (zipt_tensors_read(file, plan->dtype[0] ? plan->dtype : NULL, most < FILE_MOST ? most : FILE_MOST, &tensors,
+				      error, sizeof(error))) {
 			perf_fail("%s", error);
 			return -1;
 		}

@@ -287,8 +287,8 @@ static int ofi_post(void *door, const struct perf_post *p)
 		rc = fi_write(o->ep, o->tx.base + p->offset, p->len, o->tx.desc, o->peer, to, o->peer_rx_key, p->work);
 		break;
 	case PERF_PUT_DATA:
-		rc = fi_writedata(o->ep, o->tx.base + p->offset, p->len, o->tx.desc, (uint32_t)p->number, o->peer, to, o->peer_rx_key,
-				  p->work);
+		rc = fi_writedata(o->ep, o->tx.base + p->offset, p->len, o->tx.desc, (uint32_t)p->number, o->peer, to,
+				  o->peer_rx_key, p->work);
 		break;
 	case PERF_GET:
 		rc = fi_read(o->ep, o->rx.base + p->offset, p->len, o->rx.desc, o->peer, o->peer_tx_base + p->remote_offset,

@@ -17,13 +17,14 @@ const char *const perf_op_names[PERF_OPS] = { "tagged", "msg", "write", "writeda
 const char *const perf_memory_names[PERF_MEMORY_KINDS] = { "host", "cuda", "hip" };
 
 enum option_key {
-	KEY_OP = 256, KEY_MEMORY, KEY_ITERS, KEY_TIME, KEY_ROUNDS, KEY_NO_CHECK, KEY_CHECK, KEY_JSON, KEY_PLOT, KEY_BREAKDOWN, KEY_LOCAL,
-	KEY_API, KEY_SIGMA, KEY_SEED, KEY_TIMEOUT, KEY_LINK, KEY_BIND,
+	KEY_OP = 256, KEY_MEMORY, KEY_ITERS, KEY_TIME, KEY_NO_CHECK, KEY_CHECK, KEY_JSON, KEY_PLOT, KEY_BREAKDOWN, KEY_API, KEY_SIGMA,
+	KEY_SEED, KEY_TIMEOUT, KEY_LINK, KEY_BIND,
 };
 
 static const struct argp_option option_list[] = {
 	{ "op", KEY_OP, "OP", 0, "tagged (default), msg, write, writedata or read", 0 },
-	{ "sizes", 's', "LIST", 0, "sizes of messages: 1M,16M or 64K:64M (doubling) or 64K:64M:4 (that factor) (default 64K:64M)", 0 },
+	{ "sizes", 's', "LIST", 0,
+	  "sizes of messages: 1M,16M or 64K:64M (doubling) or 64K:64M:4 (that factor) (default 64K:64M)", 0 },
 	{ "window", 'w', "N", 0, "messages in flight (default 8)", 0 },
 	{ "bidirectional", 'b', NULL, 0, "both sides send; GB/s is the sum", 0 },
 	{ "provider", 'p', "NAME", 0, "the core provider, without zip (default: that of FI_PROVIDER, or tcp)", 0 },
@@ -116,7 +117,8 @@ static double parse_real(struct argp_state *state, const char *name, const char 
 }
 
 /* Index of a name in a list. */
-static uint32_t parse_name(struct argp_state *state, const char *option, const char *text, const char *const *names, uint32_t count)
+static uint32_t parse_name(struct argp_state *state, const char *option, const char *text, const char *const *names,
+			   uint32_t count)
 {
 	char all[128] = "";
 	uint32_t i;
@@ -228,8 +230,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 /*
- * Both stacks live in this process, so that FI_PROVIDER, which chooses one, must not be seen by libfabric; what it says is the core to use
- * unless the command line says another.
+ * Both stacks live in this process, so that FI_PROVIDER, which chooses one, must not be seen by libfabric; what it says is
+ * the core to use unless the command line says another.
  */
 static void provider_from_environment(struct perf_plan *plan)
 {
@@ -246,7 +248,8 @@ static void provider_from_environment(struct perf_plan *plan)
 		n = (size_t)(end - text);
 		if (!n || (n == 3 && !strncmp(text, "zip", n)) || (n == 7 && !strncmp(text, "ofi_zip", n)))
 			continue;
-		used += (size_t)snprintf(plan->provider + used, sizeof(plan->provider) - used, "%s%.*s", used ? ";" : "", (int)n, text);
+		used += (size_t)snprintf(plan->provider + used, sizeof(plan->provider) - used, "%s%.*s", used ? ";" : "", (int)n,
+					 text);
 	}
 	unsetenv("FI_PROVIDER");
 }
@@ -255,18 +258,18 @@ void perf_options_parse(struct perf_options *options, int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = option_list, .parser = parse_option, .args_doc = "[HOST]",
-		.doc = "Measure bandwidth raw and through zip, in turns. Start it without HOST on one machine, the server, and with the "
-		       "server's HOST and options on another, the client, which reports. With --local one machine is enough.\v"
-		       "Exit status: 0, 1 when a bit differs, 2 when it could not run. zip's own settings (FI_ZIP_*, see fi_zip(7)) hold as "
-		       "always, on each side its own.",
+		.doc = "Measure bandwidth raw and through zip, in turns. Start it without HOST on one machine, the server, and with "
+		       "the server's HOST and options on another, the client, which reports. With --local one machine is enough.\v"
+		       "Exit status: 0, 1 when a bit differs, 2 when it could not run. zip's own settings (FI_ZIP_*, see fi_zip(7)) "
+		       "hold as always, on each side its own.",
 	};
 	struct perf_plan *plan = &options->plan;
 	const char *why;
 
 	*options = (struct perf_options){
 		.port = "47320", .timed = 1, .seconds = 0.25, .rounds = 5,
-		.plan = { .magic = PERF_MAGIC, .version = PERF_VERSION, .bytes = sizeof(*plan), .op = PERF_TAGGED, .window = 8, .check = 1,
-			  .timeout_s = 60, .sigma = 0.02, .seed = 1, .api = "ofi", .dist = "gauss" },
+		.plan = { .magic = PERF_MAGIC, .version = PERF_VERSION, .bytes = sizeof(*plan), .op = PERF_TAGGED, .window = 8,
+			  .check = 1, .timeout_s = 60, .sigma = 0.02, .seed = 1, .api = "ofi", .dist = "gauss" },
 	};
 	plan->nsizes = (uint32_t)perf_sizes_parse("64K:64M", plan->sizes, &why);
 	provider_from_environment(plan);

@@ -15,7 +15,8 @@ const char *perf_plot_fault(void)
 
 	for (; path && *path; path = *end ? end + 1 : end) {
 		end = strchrnul(path, ':');
-		if ((size_t)snprintf(name, sizeof(name), "%.*s/gnuplot", (int)(end - path), path) < sizeof(name) && !access(name, X_OK))
+		if ((size_t)snprintf(name, sizeof(name), "%.*s/gnuplot", (int)(end - path), path) < sizeof(name) &&
+		    !access(name, X_OK))
 			return NULL;
 	}
 	return "--plot: gnuplot was not found; install it (apt-get install gnuplot-nox)";
@@ -39,8 +40,8 @@ static void write_script(FILE *to, const struct perf_report *report, const char 
 	char title[512];
 
 	snprintf(title, sizeof(title), "%s, %s %s, %s memory, window %u%s%s", perf_op_names[plan->op], plan->dtype,
-		 report->file ? "file" : plan->dist, perf_memory_names[plan->memory], plan->window, report->options->link ? ", " : "",
-		 report->options->link ? report->options->link : "");
+		 report->file ? "file" : plan->dist, perf_memory_names[plan->memory], plan->window,
+		 report->options->link ? ", " : "", report->options->link ? report->options->link : "");
 	fprintf(to, "$rows << ZIP_PERF_END\n");
 	for (uint32_t i = 0; i < report->nrows; i++) {
 		const struct perf_row *row = &report->rows[i];

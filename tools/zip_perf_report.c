@@ -88,8 +88,8 @@ void perf_report_head(const struct perf_report *report)
 	printf("  %s against %s", report->names[PERF_RAW], report->names[PERF_ZIP]);
 	if (options->link)
 		printf(", link: %s", options->link);
-	printf("\n\n  %10s %8s %10s %10s %8s %7s %7s %10s\n", "size", "messages", "raw GB/s", "zip GB/s", "speedup", "ratio", "zipped",
-	       "bit-exact");
+	printf("\n\n  %10s %8s %10s %10s %8s %7s %7s %10s\n", "size", "messages", "raw GB/s", "zip GB/s", "speedup", "ratio",
+	       "zipped", "bit-exact");
 	fflush(stdout);
 }
 
@@ -123,8 +123,8 @@ void perf_report_row(const struct perf_report *report, const struct perf_row *ro
 	       !report->options->plan.check ? "unchecked" : row->wrong ? "NO" : "yes");
 	if (report->options->plan.breakdown && row->told) {
 		phases(report, row, share);
-		printf("  %10s of the time: sample %.1f%%, split and encode %.1f%%, wire %.1f%%, decode %.1f%%\n", "", 100 * share[0],
-		       100 * share[1], 100 * share[2], 100 * share[3]);
+		printf("  %10s of the time: sample %.1f%%, split and encode %.1f%%, wire %.1f%%, decode %.1f%%\n", "",
+		       100 * share[0], 100 * share[1], 100 * share[2], 100 * share[3]);
 		print_reasons(row);
 	}
 	fflush(stdout);
@@ -140,9 +140,9 @@ void perf_report_end(const struct perf_report *report)
 	}
 	printf("\n  ratio: bytes on the wire for a byte of the messages; zipped: bytes that travelled as zip's transfers\n");
 	if (plan->breakdown)
-		printf("  time: sample, encode and decode are the processor's; wire: at least one frame was with the core provider. They "
-		       "overlap\n  not compressed, by reason: peer without zip; data does not shrink; off; slow: the link is faster than the "
-		       "codec\n");
+		printf("  time: sample, encode and decode are the processor's; wire: at least one frame was with the core provider. "
+		       "They overlap\n  not compressed, by reason: peer without zip; data does not shrink; off; slow: the link is "
+		       "faster than the codec\n");
 	fflush(stdout);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One round, the same code on both sides. Message n uses slot n modulo the window (to send from) or the depth (to land in), and is posted
- * when that slot is free.
+ * One round, the same code on both sides. Message n uses slot n modulo the window (to send from) or the depth (to land in),
+ * and is posted when that slot is free.
  *
- * A round ends in band: the client says so when its operations are complete, the server answers when all that it waits for is there. So the
- * clock stops when the last byte is where it belongs, not when it has left.
+ * A round ends in band: the client says so when its operations are complete, the server answers when all that it waits for
+ * is there. So the clock stops when the last byte is where it belongs, not when it has left.
  */
 #include "zip_perf.h"
 #include "zipt_util.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The door to UCP: two contexts in one process, one with the provider's transports, one with zip's before them. The zip transport must be
- * loaded into the process, as for any program (UCX_PLUGIN_PATH or LD_PRELOAD).
+ * The door to UCP: two contexts in one process, one with the provider's transports, one with zip's before them. The zip
+ * transport must be loaded into the process, as for any program (UCX_PLUGIN_PATH or LD_PRELOAD).
  */
 #include "zip_perf.h"
 
@@ -81,8 +81,8 @@ static int open_context(struct door *d, enum perf_stack stack)
 		return -1;
 	}
 	if (stack == PERF_ZIP && !has_zip(d->context)) {
-		perf_fail("UCX does not know a transport \"zip\": load libuct_zip.so of this UCX version into both sides with LD_PRELOAD, or with "
-			  "UCX_PLUGIN_PATH from UCX 1.22 on; `ucx_info -d` shows whether it is there");
+		perf_fail("UCX does not know a transport \"zip\": load libuct_zip.so of this UCX version into both sides with "
+			  "LD_PRELOAD, or with UCX_PLUGIN_PATH from UCX 1.22 on; `ucx_info -d` shows whether it is there");
 		return -1;
 	}
 	return 0;
@@ -152,7 +152,8 @@ static int open_all(struct door *d, enum perf_stack stack, const struct perf_mem
 	d->rx = memory->rx;
 	if (!is_rma(d->plan))
 		return 0;
-	return map_memory(d, memory->tx, memory->tx_bytes, &d->tx_mem) || map_memory(d, memory->rx, memory->rx_bytes, &d->rx_mem);
+	return map_memory(d, memory->tx, memory->tx_bytes, &d->tx_mem) ||
+	       map_memory(d, memory->rx, memory->rx_bytes, &d->rx_mem);
 }
 
 static int door_open(const struct perf_plan *plan, enum perf_stack stack, const char *address, const struct perf_memory *memory,
@@ -234,8 +235,10 @@ static int door_meet(void *door, const struct perf_card *peer)
 	const ucp_ep_params_t params = {
 		.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = (const ucp_address_t *)peer->address,
 	};
-	ucs_status_t status = peer->address_len > sizeof(peer->address) ? UCS_ERR_INVALID_ADDR : ucp_ep_create(d->worker, &params, &d->ep);
+	ucs_status_t status = UCS_ERR_INVALID_ADDR;
 
+	if (peer->address_len <= sizeof(peer->address))
+		status = ucp_ep_create(d->worker, &params, &d->ep);
 	if (status != UCS_OK) {
 		perf_fail("UCX with UCX_TLS=%s finds no way to the other side: %s", d->name, ucs_status_string(status));
 		return -1;
@@ -269,6 +272,13 @@ static void recv_done(void *request, ucs_status_t status, const ucp_tag_recv_inf
 	(void)info;
 	complete(work, status);
 	ucp_request_free(request);
+}
+
+static ucp_request_param_t request_of(struct perf_work *work)
+{
+	return (ucp_request_param_t){
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = send_done, .user_data = work,
+	};
 }
 
 /* What a call has returned: under way, complete at once, or an error. */
@@ -319,9 +329,8 @@ static int post_end(struct door *d, struct perf_work *work, const ucp_request_pa
 static int door_post(void *door, const struct perf_post *p)
 {
 	struct door *d = door;
-	ucp_request_param_t param = {
-		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = send_done, .user_data = p->work,
-	};
+	uint64_t there = p->remote_offset + (p->kind == PERF_PUT ? d->peer_rx_base : d->peer_tx_base);
+	ucp_request_param_t param = request_of(p->work);
 	ucp_request_param_t recv = param;
 
 	recv.cb.recv = recv_done;
@@ -332,13 +341,14 @@ static int door_post(void *door, const struct perf_post *p)
 	case PERF_RECV:
 		return posted(ucp_tag_recv_nbx(d->worker, d->rx + p->offset, p->len, p->number, ~(ucp_tag_t)0, &recv), p->work);
 	case PERF_PUT:
-		return posted(ucp_put_nbx(d->ep, d->tx + p->offset, p->len, d->peer_rx_base + p->remote_offset, d->peer_rx, &param), p->work);
+		return posted(ucp_put_nbx(d->ep, d->tx + p->offset, p->len, there, d->peer_rx, &param), p->work);
 	case PERF_GET:
-		return posted(ucp_get_nbx(d->ep, d->rx + p->offset, p->len, d->peer_tx_base + p->remote_offset, d->peer_tx, &param), p->work);
+		return posted(ucp_get_nbx(d->ep, d->rx + p->offset, p->len, there, d->peer_tx, &param), p->work);
 	case PERF_END_SEND:
 		return post_end(d, p->work, &param);
 	case PERF_END_RECV:
-		return posted(ucp_tag_recv_nbx(d->worker, &d->end_bytes[1], sizeof(d->end_bytes[1]), END_TAG, ~(ucp_tag_t)0, &recv), p->work);
+		return posted(ucp_tag_recv_nbx(d->worker, &d->end_bytes[1], sizeof(d->end_bytes[1]), END_TAG, ~(ucp_tag_t)0, &recv),
+			      p->work);
 	default:
 		return fail_ucs("posting an operation", UCS_ERR_UNSUPPORTED);
 	}
@@ -352,9 +362,7 @@ static int door_poll(void *door, struct perf_events *events)
 
 	ucp_worker_progress(d->worker);
 	if (ending) {
-		const ucp_request_param_t param = {
-			.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = send_done, .user_data = ending,
-		};
+		const ucp_request_param_t param = request_of(ending);
 
 		d->ending = NULL;
 		if (posted(end_send(d, &param), ending))

@@ -248,9 +248,10 @@ int main(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = option_list, .parser = parse_option, .args_doc = "[PID]",
-		.doc = "List the processes of this user and machine that use zip, with counters of each domain and peer.\vbytes: of messages "
-		       "that travelled as zip's transfers; ratio: bytes on the wire for each of them; raw: bytes of messages that were large "
-		       "enough, and went as they are. Exit status: 0, also when there is nothing to show; 2 when it could not look.",
+		.doc = "List the processes of this user and machine that use zip, with counters of each domain and peer.\v"
+		       "bytes: of messages that travelled as zip's transfers; ratio: bytes on the wire for each of them; raw: bytes of "
+		       "messages that were large enough, and went as they are. Exit status: 0, also when there is nothing to show; 2 "
+		       "when it could not look.",
 	};
 	struct options options = { .dir = ZIPC_PAGE_DIR };
 	const char *fault;
