@@ -38,11 +38,13 @@ done
 # run_one PROGRAM STACK. Leaks are looked for everywhere but in thread-local storage: the leak checker of Debian 12 crashes there
 # (signal 11 in its tracer) once libraries have been opened at run time.
 run_one() {
-	local program=$1 stack=$2 name log rc=0 start=$SECONDS hook=()
+	local program=$1 stack=$2 name log rc=0 start=$SECONDS hook=() path=$build/.libs
 	name="$(basename "$program") [$stack]"
 	log=$(mktemp)
 	[[ $stack != hook:* ]] || hook=(FI_HOOK=zip FI_ZIP_RELAXED_ORDER=1)
-	isolated timeout --kill-after=5 "$timeout" env FI_PROVIDER_PATH="$build/.libs" FI_PROVIDER="${stack#hook:}" "${hook[@]}" \
+	# the link for benches (test/link) is not installed
+	[[ $stack != *zlink* ]] || path=$path:$build/test/.libs
+	isolated timeout --kill-after=5 "$timeout" env FI_PROVIDER_PATH="$path" FI_PROVIDER="${stack#hook:}" "${hook[@]}" \
 		ASAN_OPTIONS="${ASAN_OPTIONS-detect_leaks=1:detect_stack_use_after_return=1}" \
 		LSAN_OPTIONS="${LSAN_OPTIONS-use_tls=0:suppressions=$zip_top/test/lsan.supp:print_suppressions=0}" "$program" > "$log" 2>&1 < /dev/null || rc=$?
 	case $rc in

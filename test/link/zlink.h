@@ -45,6 +45,7 @@
 #define ZLINK_EPS 256u         /* endpoints of a node */
 #define ZLINK_CALLS 256u       /* links that may be announced to a node at a time */
 #define ZLINK_SILENT (1ULL << 63) /* beside a post's flags: no completion, whatever else they say */
+#define ZLINK_AUTO "fi_shm://zlink_" /* made-up names, with the prefix of the shm provider's: a layer above may add to them */
 #define ZLINK_SLAB 64u
 #define ZLINK_SLABS 4096u
 
@@ -292,7 +293,8 @@ struct zlink_tx {
 	struct zlink_domain *domain;
 	char to[ZLINK_ID_MAX];
 	struct zlink_map map;
-	bool dead;
+	bool gone;                   /* the peer is, or has closed the link */
+	bool dead;                   /* and everything has ended */
 	struct zipc_list queue;      /* packets that wait for a slot */
 	struct zipc_list bulk;       /* operations with chunks to send */
 	struct zipc_list leaving[2]; /* what is on the wire, by lane */

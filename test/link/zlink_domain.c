@@ -65,6 +65,17 @@ static void zlink_hear_bells(struct zlink_domain *domain)
 	}
 }
 
+/* Whether the peer may still have said something that was not looked at. */
+static bool zlink_hears_from(const struct zlink_domain *domain, const char *id)
+{
+	struct zipc_list *entry;
+
+	for (entry = domain->rxs.next; entry != &domain->rxs; entry = entry->next)
+		if (!strcmp(zlink_of(entry, zlink_rx, link)->from, id))
+			return true;
+	return false;
+}
+
 static void zlink_look_after(struct zlink_domain *domain)
 {
 	struct zipc_list *entry;
@@ -73,12 +84,12 @@ static void zlink_look_after(struct zlink_domain *domain)
 	for (entry = domain->txs.next; entry != &domain->txs; entry = entry->next) {
 		struct zlink_tx *tx = zlink_of(entry, zlink_tx, link);
 
-		if (tx->dead || zlink_alive(tx->to))
+		if (tx->dead || tx->gone || zlink_alive(tx->to))
 			continue;
+		tx->gone = true;
 		if (!swept)
 			zlink_sweep();
 		swept = true;
-		zlink_tx_fail(tx, FI_ECONNABORTED);
 	}
 	for (entry = domain->rxs.next; entry != &domain->rxs; entry = entry->next) {
 		struct zlink_rx *rx = zlink_of(entry, zlink_rx, link);
@@ -116,6 +127,10 @@ void zlink_domain_progress(struct zlink_domain *domain)
 		struct zlink_tx *tx = zlink_of(entry, zlink_tx, link);
 
 		next = entry->next;
+		/* Its last words come first, they may be the answers that are waited for: so not in the round that finds it gone. */
+		if (tx->gone && !zlink_hears_from(domain, tx->to))
+			zlink_tx_fail(tx, FI_ECONNABORTED);
+		tx->gone = tx->gone || atomic_load_explicit(&tx->map.shm->rx_closed, memory_order_acquire);
 		zlink_tx_progress(tx, now);
 		if (tx->dead && zlink_tx_idle(tx))
 			zlink_tx_close(tx);

@@ -476,11 +476,11 @@ int zlink_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
 		return -FI_ENOMEM;
 	zlink_ep_init(ep, domain, info, context);
 	zlink_lock(domain);
-	/* The prefix says that the name was made up, as the shm provider's does: a layer above may add to it. */
-	if (info->src_addr && info->src_addrlen && strnlen(info->src_addr, info->src_addrlen) < ZLINK_NAME_MAX)
+	if (info->src_addr && info->src_addrlen && strnlen(info->src_addr, info->src_addrlen) < ZLINK_NAME_MAX &&
+	    strncmp(info->src_addr, ZLINK_AUTO, strlen(ZLINK_AUTO)))
 		snprintf(ep->name, sizeof(ep->name), "%.*s", (int)info->src_addrlen, (const char *)info->src_addr);
 	else
-		snprintf(ep->name, sizeof(ep->name), "fi_shm://zlink_%s_%u", domain->id, domain->next_name++);
+		snprintf(ep->name, sizeof(ep->name), ZLINK_AUTO "%s_%u", domain->id, domain->next_name++);
 	zipc_list_append(&domain->eps, &ep->link);
 	zlink_unlock(domain);
 	atomic_fetch_add(&domain->ref, 1);

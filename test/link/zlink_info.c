@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the loader sees: settings, fi_getinfo. */
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "zlink.h"
 
@@ -238,12 +240,27 @@ static int zlink_copy_addr(const void *from, size_t from_len, void **addr, size_
 	return 0;
 }
 
+static bool zlink_host_exists(const char *node)
+{
+	struct addrinfo *found;
+
+	if (!node || strstr(node, "://"))
+		return true;
+	if (getaddrinfo(node, NULL, NULL, &found))
+		return false;
+	freeaddrinfo(found);
+	return true;
+}
+
 /* A node without a service names this host, which is the only one there is: nothing follows from it. */
 static int zlink_addresses(struct fi_info *info, const char *node, const char *service, uint64_t flags, const struct fi_info *hints)
 {
 	bool named = service || (node && strstr(node, "://"));
+	char made_up[64];
 	int ret = 0;
 
+	if (!zlink_host_exists(node))
+		return -FI_ENODATA;
 	if (named && flags & FI_SOURCE)
 		ret = zlink_make_name(node, service, &info->src_addr, &info->src_addrlen);
 	else if (named)
@@ -252,6 +269,11 @@ static int zlink_addresses(struct fi_info *info, const char *node, const char *s
 		ret = zlink_copy_addr(hints->src_addr, hints->src_addrlen, &info->src_addr, &info->src_addrlen);
 	if (!ret && !info->dest_addr && hints)
 		ret = zlink_copy_addr(hints->dest_addr, hints->dest_addrlen, &info->dest_addr, &info->dest_addrlen);
+	/* Each endpoint that is opened with it gets a name of its own. */
+	if (!ret && !info->src_addr) {
+		snprintf(made_up, sizeof(made_up), ZLINK_AUTO "%ld", (long)getpid());
+		ret = zlink_copy_addr(made_up, strlen(made_up), &info->src_addr, &info->src_addrlen);
+	}
 	return ret;
 }
 

@@ -206,7 +206,7 @@ static void zlink_pkts_start(struct zlink_tx *tx)
 	}
 }
 
-static void zlink_pkts_publish(struct zlink_tx *tx, uint64_t now)
+static void zlink_pkts_publish(struct zlink_tx *tx)
 {
 	struct zlink_lane *lane = &tx->map.shm->pkts;
 	uint64_t i = atomic_load_explicit(&lane->prod, memory_order_relaxed), when;
@@ -220,7 +220,7 @@ static void zlink_pkts_publish(struct zlink_tx *tx, uint64_t now)
 			break;
 		if (ret < 0)
 			zlink_op_finish(tx->domain, op, FI_EIO);
-		when = zlink_wire_pkt(tx, slot->bytes, now);
+		when = zlink_wire_pkt(tx, slot->bytes, zlink_now());
 		zlink_map_pkt(&tx->map, i)->visible_ns = when + zlink_param.latency_ns;
 		if (ret < 0) /* the peer passes over it */
 			zlink_map_pkt(&tx->map, i)->type = 0;
@@ -255,20 +255,6 @@ static int zlink_chunk_start(struct zlink_tx *tx, struct zlink_op *op)
 	return 0;
 }
 
-static void zlink_chunks_start(struct zlink_tx *tx)
-{
-	uint64_t cons = atomic_load_explicit(&tx->map.shm->chunks.cons, memory_order_acquire);
-
-	while (!zipc_list_empty(&tx->bulk) && tx->chunk_next - cons < tx->map.depth && zlink_copier_room(tx->domain->copier)) {
-		struct zlink_op *op = zlink_of(tx->bulk.next, zlink_op, link);
-
-		if (zlink_chunk_start(tx, op))
-			zlink_op_finish(tx->domain, op, FI_EIO);
-		else if (op->issued == op->total)
-			zipc_list_remove(&op->link);
-	}
-}
-
 static void zlink_chunk_sent(struct zlink_tx *tx, struct zlink_op *op, uint64_t when)
 {
 	if (op->over || op->moved < op->total)
@@ -278,7 +264,7 @@ static void zlink_chunk_sent(struct zlink_tx *tx, struct zlink_op *op, uint64_t 
 		zlink_tx_leave(tx, op, 1, when);
 }
 
-static void zlink_chunks_publish(struct zlink_tx *tx, uint64_t now)
+static void zlink_chunks_publish(struct zlink_tx *tx)
 {
 	struct zlink_lane *lane = &tx->map.shm->chunks;
 	uint64_t i = atomic_load_explicit(&lane->prod, memory_order_relaxed), when;
@@ -295,7 +281,7 @@ static void zlink_chunks_publish(struct zlink_tx *tx, uint64_t now)
 			chunk->len = 0;
 			zlink_op_finish(tx->domain, op, FI_EIO);
 		}
-		when = zlink_wire_chunk(tx, slot->bytes, now);
+		when = zlink_wire_chunk(tx, slot->bytes, zlink_now());
 		chunk->visible_ns = when + zlink_param.latency_ns;
 		atomic_store_explicit(&lane->prod, i + 1, memory_order_release);
 		op->moved += slot->bytes;
@@ -304,18 +290,33 @@ static void zlink_chunks_publish(struct zlink_tx *tx, uint64_t now)
 	}
 }
 
+static void zlink_chunks_start(struct zlink_tx *tx)
+{
+	uint64_t cons = atomic_load_explicit(&tx->map.shm->chunks.cons, memory_order_acquire);
+
+	while (!zipc_list_empty(&tx->bulk) && tx->chunk_next - cons < tx->map.depth && zlink_copier_room(tx->domain->copier)) {
+		struct zlink_op *op = zlink_of(tx->bulk.next, zlink_op, link);
+
+		if (zlink_chunk_start(tx, op)) {
+			zlink_op_finish(tx->domain, op, FI_EIO);
+			continue;
+		}
+		if (op->issued == op->total)
+			zipc_list_remove(&op->link);
+		zlink_chunks_publish(tx); /* host memory is copied by now: it need not wait for the next */
+	}
+}
+
 /* ---- life */
 
 void zlink_tx_progress(struct zlink_tx *tx, uint64_t now)
 {
-	if (!tx->dead && atomic_load_explicit(&tx->map.shm->rx_closed, memory_order_relaxed))
-		zlink_tx_fail(tx, FI_ECONNABORTED);
-	if (!tx->dead) {
+	if (!tx->dead)
 		zlink_pkts_start(tx);
+	zlink_pkts_publish(tx);
+	if (!tx->dead)
 		zlink_chunks_start(tx);
-	}
-	zlink_pkts_publish(tx, now);
-	zlink_chunks_publish(tx, now);
+	zlink_chunks_publish(tx);
 	zlink_tx_left(tx, now);
 }
 
