@@ -111,7 +111,7 @@ static struct fi_info *without_port(const struct fi_info *info)
 	struct fi_info *copy = fi_dupinfo(info);
 
 	/* A source address names a port: only one endpoint can have it. */
-	if (!is_shm() && copy->src_addr)
+	if (info->addr_format != FI_ADDR_STR && copy->src_addr)
 		((struct sockaddr_in *)copy->src_addr)->sin_port = 0;
 	return copy;
 }

@@ -158,6 +158,14 @@ ucx_steps() {
 	step "ucx (check-sanitizers)" 300 "$zip_top/test/run_ucx.sh" --build "$(build_dir check-sanitizers)" --only '^uct_api$'
 }
 
+# The link for benches: that it can be relied upon.
+link_steps() {
+	local build=$1 version=$2
+	shift 2
+	is_built "$build" || { step_skip "link-$build" "build $build failed"; return 0; }
+	step "link libfabric $version ($build)" 300 "$zip_top/test/run_link.sh" --build "$(build_dir "$build")" "$@"
+}
+
 fabtests_steps() {
 	is_built check-2.1 || return 0
 	step "fabtests" 1200 "$zip_top/test/run_fabtests.sh" --libfabric "$zip_lf21_prefix" --fabtests "$zip_lf21_fabtests" \
@@ -193,4 +201,7 @@ fabtests_steps
 stack_steps check 1.17
 stack_steps check-sanitizers 1.17 --stacks "tcp;ofi_zip"
 ucx_steps
+[ $with_21 = no ] || link_steps check-2.1 2.1 --only 'e2e_plain$'
+link_steps check 1.17
+link_steps check-sanitizers 1.17 --only 'e2e_life$'
 steps_end

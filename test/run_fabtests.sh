@@ -15,6 +15,7 @@ usage: run_fabtests.sh --libfabric PREFIX --fabtests PREFIX --provider-path DIR 
   --fabtests PREFIX    its fabtests
   --provider-path DIR  where libzip-fi.so is
   --core NAME          core provider (default tcp)
+  --alone NAME         no zip: the provider NAME by itself, compared with the core; fabtests/NAME.exclude goes with it
   --rebaseline         test the core alone again, instead of using the remembered result
   --logs DIR           where the tests' output goes (default: a folder in the cache)
   --timeout SECONDS    of one test (default 60)
@@ -23,13 +24,14 @@ Prints PASS:, FAIL: or SKIP: for each test; exit status 1 when one failed. fabte
 END
 }
 
-libfabric='' fabtests='' provider_path='' core=tcp rebaseline=no timeout=60 logs=$zip_work/fabtests
+libfabric='' fabtests='' provider_path='' core=tcp alone='' rebaseline=no timeout=60 logs=$zip_work/fabtests
 while [ $# -gt 0 ]; do
 	case $1 in
 	--libfabric) libfabric=$2; shift 2 ;;
 	--fabtests) fabtests=$2; shift 2 ;;
 	--provider-path) provider_path=$2; shift 2 ;;
 	--core) core=$2; shift 2 ;;
+	--alone) alone=$2; shift 2 ;;
 	--rebaseline) rebaseline=yes; shift ;;
 	--logs) logs=$2; shift 2 ;;
 	--timeout) timeout=$2; shift 2 ;;
@@ -41,6 +43,7 @@ done
 # runfabtests.sh ends every process whose name begins with fi_ when a test fails
 can_isolate || { echo "needs a process namespace of its own, which this user may not make"; exit 77; }
 
+exclude_file=fabtests/${alone:-zip}.exclude
 # not RDM: never asked of this provider
 other_endpoints="dgram,-e msg,fi_msg,fi_cm_data"
 baseline=$zip_cache/fabtests-baseline-$(basename "$libfabric")-$core.txt
@@ -64,7 +67,7 @@ fabtests_run() {
 
 # The exclude file: "PATTERN  # reason". Patterns go to runfabtests.sh, reasons to the reader.
 exclude_patterns() {
-	sed -e 's/#.*//' -e 's/[ \t]*$//' -e '/^$/d' "$zip_top/fabtests/zip.exclude" | paste -sd, -
+	sed -e 's/#.*//' -e 's/[ \t]*$//' -e '/^$/d' "$zip_top/$exclude_file" | paste -sd, -
 }
 
 exclude_reason() {
@@ -73,7 +76,7 @@ exclude_reason() {
 		pattern=$(printf '%s' "$pattern" | sed 's/[ \t]*$//')
 		[ -n "$pattern" ] || continue
 		[[ $1 =~ $pattern ]] && { printf '%s' "${reason# }"; return; }
-	done < "$zip_top/fabtests/zip.exclude"
+	done < "$zip_top/$exclude_file"
 }
 
 # How many messages became transfers, from the tables that FI_ZIP_STATS prints.
@@ -89,10 +92,10 @@ compare() {
 		other=$(awk -F'\t' -v test="$test" '$2 == test { print $1 }' "$log.txt")
 		case $other in
 		Pass) echo "PASS: $test [$label]" ;;
-		Excluded) echo "SKIP: $test [$label]: fabtests/zip.exclude: $(exclude_reason "$test")" ;;
+		Excluded) echo "SKIP: $test [$label]: $exclude_file: $(exclude_reason "$test")" ;;
 		'') echo "FAIL: $test [$label]: did not run (see $log.err)"; failed=1 ;;
 		*)
-			echo "FAIL: $test [$label]: $other over zip, Pass over $core (see $log.yml)"
+			echo "FAIL: $test [$label]: $other over ${alone:-zip}, Pass over $core (see $log.yml)"
 			failed=1
 			;;
 		esac
@@ -116,6 +119,13 @@ excludes=$other_endpoints,$(awk -F'\t' '$1 == "Fail" || $1 == "Notrun" { print "
 own_excludes=$(exclude_patterns)
 [ -z "$own_excludes" ] || excludes=$excludes,$own_excludes
 
+failed=0
+if [ -n "$alone" ]; then
+	fabtests_run "$logs/$alone" "$alone" "$excludes" FI_PROVIDER_PATH="$provider_path"
+	compare "$logs/$alone" "$alone alone"
+	exit $failed
+fi
+
 name=$(LD_LIBRARY_PATH=$libfabric/lib stack_name "$libfabric/bin/fi_info" "$provider_path" "zip;$core")
 [ -n "$name" ] || { echo "FAIL: FI_PROVIDER=\"zip;$core\" gives no zip provider"; exit 1; }
 echo "over $name"
@@ -124,7 +134,6 @@ fabtests_run "$logs/default" "$name" "$excludes" "${zip_environment[@]}" &
 fabtests_run "$logs/min1" "$name" "$excludes" "${zip_environment[@]}" FI_ZIP_MIN_SIZE=1 FI_ZIP_POLICY=always &
 wait
 
-failed=0
 compare "$logs/default" "default threshold"
 compare "$logs/min1" "threshold 1 byte"
 echo "messages that became transfers: $(transfers "$logs/default") at the default threshold, $(transfers "$logs/min1") with 1 byte"
