@@ -106,7 +106,7 @@ verdict() {
 	local label=$1 rc=0
 	shift
 	run_test "$@" || rc=$?
-	transfers=$((transfers + $(sed -n 's/.*zip: sends \([0-9]*\) .*/\1/p' "$work/log" | awk '{ n += $1 } END { print n + 0 }')))
+	transfers=$((transfers + $(sed -n 's/.*all of the domain *\([0-9][0-9]*\) .*/\1/p' "$work/log" | awk '{ n += $1 } END { print n + 0 }')))
 	if [ $rc -eq 0 ]; then
 		echo "PASS: $label"
 	else
