@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the engine: shared by zipc_engine.c, zipc_peer.c, zipc_send.c, zipc_recv.c, zipc_rma.c and zipc_stage.c only. */
+/* Inside of the engine: shared by zipc_engine.c, zipc_peer.c, zipc_send.c, zipc_recv.c, zipc_match.c, zipc_rma.c and zipc_stage.c only. */
 #ifndef ZIPC_ENGINE_PRIV_H
 #define ZIPC_ENGINE_PRIV_H
 
@@ -404,6 +404,8 @@ void zipc_sends_leave(struct zipc_peer *peer);
 void zipc_recvs_leave(struct zipc_peer *peer);
 
 struct zipc_recv *zipc_recv_lookup(struct zipc_engine *engine, uint64_t epoch, uint32_t sender_xfer);
+/* A record of the transfer of this number; NULL: no room. */
+struct zipc_recv *zipc_recv_create(struct zipc_engine *engine, struct zipc_peer *peer, uint32_t sender_xfer);
 /* A record without a number of the sender's, and the number. NULL: no room. */
 struct zipc_recv *zipc_recv_new(struct zipc_engine *engine, struct zipc_peer *peer);
 void zipc_recv_number(struct zipc_recv *recv, uint32_t sender_xfer);
@@ -412,6 +414,12 @@ void zipc_recv_start(struct zipc_recv *recv);
 /* Queues what the sender is to know. */
 void zipc_recv_announce(struct zipc_recv *recv);
 void zipc_recv_ctl_done(struct zipc_engine *engine, struct zipc_ctl *ctl, int status);
+/* Frees the record once both ends are done with it. */
+void zipc_recv_settle(struct zipc_recv *recv);
+/* All that fits the buffers is in them. */
+void zipc_recv_complete(struct zipc_recv *recv);
+/* Ends a transfer that no receive was matched with. */
+void zipc_recv_refuse(struct zipc_recv *recv, int status);
 /* Reports to the application. What the network still holds drains by itself. */
 void zipc_recv_finish(struct zipc_recv *recv, int status);
 /* Nothing more comes: chunks that wait for decoding are dropped, and posted receives taken back. */
