@@ -227,10 +227,12 @@ static int fake_rma_open(void *ctx, struct zipc_peer *peer, int write, const str
 {
 	struct fake_node *node = ctx;
 	struct fake_region *region = NULL;
-	size_t i;
+	size_t i, total = 0;
 
 	(void)peer;
 	FAKE_CHECK(nsegs && nsegs <= ZIPC_RMA_SEGS && *niov >= nsegs);
+	for (i = 0; i < nsegs; total += segs[i++].len)
+		FAKE_CHECK(segs[i].len <= SIZE_MAX - total && segs[i].addr <= UINT64_MAX - segs[i].len);
 	for (i = nsegs; i-- > 0;) {
 		region = segs[i].key && segs[i].key <= FAKE_REGIONS ? &node->region[segs[i].key - 1] : NULL;
 		if (!region || !region->base)

@@ -15,13 +15,13 @@ usage: run_fabtests_rma.sh --libfabric PREFIX --fabtests PREFIX --provider-path 
   --fabtests PREFIX    its fabtests
   --provider-path DIR  where libzip-fi.so is
   --cores LIST         core providers (default: tcp shm)
-  --timeout SECONDS    of one test (default 30)
+  --timeout SECONDS    of one test (default 20)
 
 Prints PASS:, FAIL: or SKIP: for each test; exit status 1 when one failed.
 END
 }
 
-libfabric='' fabtests='' provider_path='' cores="tcp shm" timeout=30 failed=0
+libfabric='' fabtests='' provider_path='' cores="tcp shm" timeout=20 failed=0
 while [ $# -gt 0 ]; do
 	case $1 in
 	--libfabric) libfabric=$2; shift 2 ;;

@@ -237,7 +237,7 @@ static int spoil(unsigned how, uint64_t *nbytes, uint32_t *nsegs, uint32_t *flag
 	case 5: --*nbytes; return ZIPC_ERR_INVAL;
 	case 6: *nbytes = UINT64_MAX; return ZIPC_ERR_INVAL;
 	case 7: segs[0].len = UINT64_MAX; return ZIPC_ERR_INVAL;
-	case 8: segs[0].len = UINT64_MAX - BYTES + 1001; segs[1].len = BYTES + BYTES - 1001; return ZIPC_ERR_INVAL; /* wraps */
+	case 8: segs[0] = (struct zipc_rma_seg){0, UINT64_MAX - BYTES + 1, 1}; segs[1].len = 2 * BYTES; return ZIPC_ERR_INVAL; /* wraps */
 	case 9: *nbytes = segs[0].len = UINT64_MAX / 2 + 5; segs[1].len = 0; return ZIPC_ERR_INVAL;
 	case 10: segs[1].addr = UINT64_MAX - 5; return ZIPC_ERR_INVAL;
 	case 11: *flags = 1u << 31; return ZIPC_ERR_INVAL;
