@@ -323,9 +323,8 @@ static void test_cancel(int socket)
 			side_connect(&side);
 		}
 	}
-	if (side_number == 0) {
+	if (side_number == 0)
 		SIDE_OK(side_put(&side, data, 4 * MIB, NULL, side.theirs.address, side.rkey.rkey));
-	}
 	side_sync(&side, 'b');
 	SIDE_CHECK(side_number == 0 || !memcmp(side.memory, data, 4 * MIB), "a put after all that");
 	side_close(&side);
@@ -573,9 +572,8 @@ static int run_test(const struct test *test)
 	for (i = 0; i < 2; i++)
 		waitpid(pids[i], &statuses[i], 0);
 	ok = !statuses[0] && (test->signal ? WIFSIGNALED(statuses[1]) && WTERMSIG(statuses[1]) == test->signal : !statuses[1]);
-	printf("%s: ucx_zip %s\n", ok ? "PASS" : "FAIL", test->name);
-	if (!ok)
-		printf("    sides ended with %#x %#x\n", (unsigned)statuses[0], (unsigned)statuses[1]);
+	printf("%s: ucx_zip %s (sides ended with %#x %#x)\n", ok ? "PASS" : "FAIL", test->name, (unsigned)statuses[0],
+	       (unsigned)statuses[1]);
 	return !ok;
 }
 

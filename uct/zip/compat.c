@@ -27,6 +27,9 @@ static ucs_status_t zipu_op_md_query(uct_md_h md, uct_md_attr_v2_t *out)
 	zipu_md_query(zipu_md_of(md), &attr);
 	memset(out, 0, sizeof(*out));
 	out->field_mask = field_mask;
+#if ZIPU_UCX_AT_LEAST(1, 16)
+	out->reg_alignment = 1;
+#endif
 	out->max_reg = attr.max_reg;
 	out->flags = attr.flags;
 	out->reg_mem_types = attr.reg_mem_types;
@@ -184,7 +187,7 @@ static int zipu_op_is_sockaddr_accessible(uct_md_h md, const ucs_sock_addr_t *so
 }
 #endif
 
-#if ZIPU_UCX_AT_LEAST(1, 20)
+#if ZIPU_UCX_AT_LEAST(1, 21)
 static ucs_status_t zipu_op_mem_elem_pack(uct_md_h md, uct_mem_h memh, uct_rkey_t rkey, uct_device_mem_elem_t *element)
 {
 	return UCS_ERR_UNSUPPORTED;
@@ -208,7 +211,7 @@ uct_md_ops_t zipu_md_ops = {
 #if !ZIPU_UCX_AT_LEAST(1, 16)
 	.is_sockaddr_accessible = zipu_op_is_sockaddr_accessible,
 #endif
-#if ZIPU_UCX_AT_LEAST(1, 20)
+#if ZIPU_UCX_AT_LEAST(1, 21)
 	.mem_elem_pack = zipu_op_mem_elem_pack,
 #endif
 };
@@ -338,6 +341,10 @@ static int zipu_op_is_reachable(const uct_iface_h iface, const uct_iface_is_reac
 			return 0;
 		lower.iface_addr = zipu_iface_addr_lower(params->iface_addr);
 	}
+#if ZIPU_UCX_AT_LEAST(1, 18)
+	if (params->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR_LENGTH)
+		lower.iface_addr_length -= sizeof(struct zipu_iface_addr);
+#endif
 	return uct_iface_is_reachable_v2(zipu_iface_of(iface)->lower, &lower);
 }
 #endif
@@ -423,6 +430,15 @@ ucs_status_t zipu_base_iface_init(struct zipu_iface *iface, uct_iface_ops_t *ops
 void zipu_base_iface_cleanup(struct zipu_iface *iface)
 {
 	UCS_CLASS_CLEANUP(uct_base_iface_t, &iface->super);
+}
+
+void zipu_lower_ep_params(uct_ep_params_t *params)
+{
+	params->iface_addr = zipu_iface_addr_lower(params->iface_addr);
+#if ZIPU_UCX_AT_LEAST(1, 18)
+	if (params->field_mask & UCT_EP_PARAM_FIELD_IFACE_ADDR_LENGTH)
+		params->iface_addr_length -= sizeof(struct zipu_iface_addr);
+#endif
 }
 
 int zipu_lower_progress_take(uct_iface_h handle, unsigned flags)

@@ -60,6 +60,8 @@ void zipu_base_iface_cleanup(struct zipu_iface *iface);
  * pays. Returns 1 if that was done, 0 if the worker goes on calling it.
  */
 int zipu_lower_progress_take(uct_iface_h lower, unsigned flags);
+/* The lower interface's address in place of ours. */
+void zipu_lower_ep_params(uct_ep_params_t *params);
 ucs_status_t zipu_base_ep_init(struct zipu_ep *ep, struct zipu_iface *iface);
 void zipu_base_ep_cleanup(struct zipu_ep *ep);
 /* Is the UCX that has loaded us the one that this is built for? Says so once if not. */

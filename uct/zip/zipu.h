@@ -119,7 +119,7 @@ int zipu_mem_lock(struct zipu_md *md, uint64_t key, uint64_t address, uint64_t l
 void zipu_mem_unlock(struct zipu_md *md);
 
 /*
- * A domain and a transport below us. `tl` are the names that are wanted, best first: "rc" means rc_verbs and its like too. The
+ * A domain and a transport below us. `tl` are the names that are wanted, best first: "ud" means ud_verbs and its like too. The
  * list is malloc'ed; each has a name of its own for us.
  */
 struct zipu_lower {

@@ -365,7 +365,7 @@ ucs_status_t zipu_ep_create(const uct_ep_params_t *params, uct_ep_h *ep_p)
 	if (status != UCS_OK)
 		goto err_free;
 	lower.iface = iface->lower;
-	lower.iface_addr = zipu_iface_addr_lower(params->iface_addr);
+	zipu_lower_ep_params(&lower);
 	status = uct_ep_create(&lower, &ep->lower);
 	if (status != UCS_OK)
 		goto err_base;
