@@ -102,6 +102,19 @@ run_test() {
 	fi
 }
 
+# core_passes CORE TEST: is it passed over the core alone? Remembered for this libfabric, as finding out means waiting for timeouts.
+core_passes() {
+	local known=$zip_cache/fabtests-rma-baseline-$(basename "$libfabric")-$1.txt found
+	mkdir -p "$zip_cache"
+	found=$(grep -sF "	$2" "$known" | cut -f 1 | tail -n 1) || true
+	if [ -z "$found" ]; then
+		found=FAIL
+		! run_test "$2" "$1" || found=PASS
+		printf '%s\t%s\n' "$found" "$2" >> "$known"
+	fi
+	[ "$found" = PASS ]
+}
+
 verdict() {
 	local label=$1 rc=0
 	shift
@@ -122,7 +135,7 @@ for core in $cores; do
 	[ -n "$name" ] || { echo "FAIL: FI_PROVIDER=\"zip;$core\" gives no zip provider"; exit 1; }
 	stack=(FI_PROVIDER_PATH="$provider_path" FI_PROVIDER="zip;$core")
 	for test in "${tests[@]}" "fi_ubertest (remote memory)"; do
-		if ! run_test "$test" "$core"; then
+		if ! core_passes "$core" "$test"; then
 			echo "SKIP: $test: does not pass over $core alone"
 			continue
 		fi
