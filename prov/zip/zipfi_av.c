@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "zipfi.h"
+#include "zipfi_no.h"
 
 #define ZIPFI_AV_MAP_MIN 64
 
@@ -245,15 +246,6 @@ static const char *zipfi_av_straddr(struct fid_av *fid, const void *addr, char *
 	return fi_av_straddr(zipfi_of(fid, zipfi_av, fid)->core, addr, buf, len);
 }
 
-static int zipfi_av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **av_set, void *context)
-{
-	(void)fid;
-	(void)attr;
-	(void)av_set;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static int zipfi_av_close(struct fid *fid)
 {
 	struct zipfi_av *av = zipfi_of(fid, zipfi_av, fid.fid);
@@ -304,7 +296,7 @@ static struct fi_ops_av zipfi_av_ops = {
 	.remove = zipfi_av_remove,
 	.lookup = zipfi_av_lookup,
 	.straddr = zipfi_av_straddr,
-	.av_set = zipfi_av_set,
+	.av_set = zipfi_no_av_set,
 };
 
 int zipfi_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av_p, void *context)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "zipfi.h"
+#include "zipfi_no.h"
 
 static void zipfi_cntr_progress(struct zipfi_cntr *cntr)
 {
@@ -107,14 +108,6 @@ static int zipfi_cntr_close(struct fid *fid)
 	return 0;
 }
 
-static int zipfi_cntr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-	(void)fid;
-	(void)bfid;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
 static int zipfi_cntr_control(struct fid *fid, int command, void *arg)
 {
 	struct zipfi_cntr *cntr = zipfi_of(fid, zipfi_cntr, fid.fid);
@@ -127,7 +120,7 @@ static int zipfi_cntr_control(struct fid *fid, int command, void *arg)
 static struct fi_ops zipfi_cntr_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = zipfi_cntr_close,
-	.bind = zipfi_cntr_bind,
+	.bind = zipfi_no_bind,
 	.control = zipfi_cntr_control,
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "zipfi_hmem.h"
+#include "zipfi_no.h"
 
 /* Room for the error entry of a newer libfabric, which is longer than the one this is built with. */
 union zipfi_err_room {
@@ -423,14 +424,6 @@ static int zipfi_cq_close(struct fid *fid)
 	return 0;
 }
 
-static int zipfi_cq_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-	(void)fid;
-	(void)bfid;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
 static int zipfi_cq_control(struct fid *fid, int command, void *arg)
 {
 	struct zipfi_cq *cq = zipfi_of(fid, zipfi_cq, fid.fid);
@@ -443,7 +436,7 @@ static int zipfi_cq_control(struct fid *fid, int command, void *arg)
 static struct fi_ops zipfi_cq_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = zipfi_cq_close,
-	.bind = zipfi_cq_bind,
+	.bind = zipfi_no_bind,
 	.control = zipfi_cq_control,
 };
 

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "zipfi_hmem.h"
+#include "zipfi_no.h"
 
 #define ZIPFI_MR_BASIC 1u /* FI_MR_BASIC, which newer libfabrics know no more */
 
@@ -53,57 +54,10 @@ static int zipfi_domain_control(struct fid *fid, int command, void *arg)
 	return fi_control(&zipfi_of(fid, zipfi_domain, fid.fid)->core->fid, command, arg);
 }
 
-static int zipfi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
-	(void)context;
-	return -FI_ENOSYS; /* see zipfi_no_ops_open: only sets known to take no wrapped fid could pass */
-}
-
-static int zipfi_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context)
-{
-	(void)domain;
-	(void)info;
-	(void)sep;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context)
-{
-	(void)domain;
-	(void)attr;
-	(void)stx;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
-{
-	(void)domain;
-	(void)attr;
-	(void)rx_ep;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static int zipfi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
 			      struct fi_atomic_attr *attr, uint64_t flags)
 {
 	return fi_query_atomic(zipfi_of(domain, zipfi_domain, fid)->core, datatype, op, attr, flags);
-}
-
-static int zipfi_query_collective(struct fid_domain *domain, enum fi_collective_op coll, struct fi_collective_attr *attr,
-				  uint64_t flags)
-{
-	(void)domain;
-	(void)coll;
-	(void)attr;
-	(void)flags;
-	return -FI_ENOSYS;
 }
 
 static struct fi_ops zipfi_domain_fi_ops = {
@@ -111,7 +65,7 @@ static struct fi_ops zipfi_domain_fi_ops = {
 	.close = zipfi_domain_close,
 	.bind = zipfi_domain_bind,
 	.control = zipfi_domain_control,
-	.ops_open = zipfi_domain_ops_open,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static struct fi_ops_domain zipfi_domain_ops = {
@@ -119,13 +73,13 @@ static struct fi_ops_domain zipfi_domain_ops = {
 	.av_open = zipfi_av_open,
 	.cq_open = zipfi_cq_open,
 	.endpoint = zipfi_ep_open,
-	.scalable_ep = zipfi_scalable_ep,
+	.scalable_ep = zipfi_no_scalable_ep,
 	.cntr_open = zipfi_cntr_open,
 	.poll_open = zipfi_poll_open,
-	.stx_ctx = zipfi_stx_ctx,
-	.srx_ctx = zipfi_srx_ctx,
+	.stx_ctx = zipfi_no_stx_ctx,
+	.srx_ctx = zipfi_no_srx_ctx,
 	.query_atomic = zipfi_query_atomic,
-	.query_collective = zipfi_query_collective,
+	.query_collective = zipfi_no_query_collective,
 };
 
 int zipfi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **domain_p, void *context)

@@ -7,6 +7,7 @@
 
 #include "fi_ext_zip.h"
 #include "zipfi_hmem.h"
+#include "zipfi_no.h"
 
 #define ZIPFI_RECS_MIN 1024u
 #define ZIPFI_RECS_MAX 131072u
@@ -379,26 +380,6 @@ static int zipfi_setopt(struct fid *fid, int level, int name, const void *value,
 	return ret;
 }
 
-static int zipfi_no_ctx_tx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep, void *context)
-{
-	(void)sep;
-	(void)index;
-	(void)attr;
-	(void)ep;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_no_ctx_rx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep, void *context)
-{
-	(void)sep;
-	(void)index;
-	(void)attr;
-	(void)ep;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 /* Callers of these do not look whether they are there. */
 static ssize_t zipfi_rx_size_left(struct fid_ep *fid)
 {
@@ -410,70 +391,13 @@ static ssize_t zipfi_tx_size_left(struct fid_ep *fid)
 	return fi_tx_size_left(zipfi_of(fid, zipfi_ep, fid)->core);
 }
 
-static int zipfi_no_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
-{
-	(void)ep;
-	(void)addr;
-	(void)addrlen;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
-{
-	(void)ep;
-	(void)addr;
-	(void)param;
-	(void)paramlen;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_no_listen(struct fid_pep *pep)
-{
-	(void)pep;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_no_accept(struct fid_ep *ep, const void *param, size_t paramlen)
-{
-	(void)ep;
-	(void)param;
-	(void)paramlen;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t paramlen)
-{
-	(void)pep;
-	(void)handle;
-	(void)param;
-	(void)paramlen;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_no_shutdown(struct fid_ep *ep, uint64_t flags)
-{
-	(void)ep;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
-{
-	(void)ep;
-	(void)addr;
-	(void)flags;
-	(void)mc;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 struct fi_ops_ep zipfi_ep_ops = {
 	.size = sizeof(struct fi_ops_ep),
 	.cancel = zipfi_cancel,
 	.getopt = zipfi_getopt,
 	.setopt = zipfi_setopt,
-	.tx_ctx = zipfi_no_ctx_tx,
-	.rx_ctx = zipfi_no_ctx_rx,
+	.tx_ctx = zipfi_no_tx_ctx,
+	.rx_ctx = zipfi_no_rx_ctx,
 	.rx_size_left = zipfi_rx_size_left,
 	.tx_size_left = zipfi_tx_size_left,
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "zipfi.h"
+#include "zipfi_no.h"
 
 static int zipfi_eq_close(struct fid *fid)
 {
@@ -64,30 +65,12 @@ static int zipfi_eq_control(struct fid *fid, int command, void *arg)
 	return fi_control(&zipfi_of(fid, zipfi_eq, fid.fid)->core->fid, command, arg);
 }
 
-static int zipfi_eq_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-	(void)fid;
-	(void)bfid;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_eq_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static struct fi_ops zipfi_eq_fi_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = zipfi_eq_close,
-	.bind = zipfi_eq_bind,
+	.bind = zipfi_no_bind,
 	.control = zipfi_eq_control,
-	.ops_open = zipfi_eq_ops_open,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static struct fi_ops_eq zipfi_eq_ops = {

@@ -6,6 +6,7 @@
 
 #include "zipfi.h"
 #include "zipfi_hook.h"
+#include "zipfi_no.h"
 
 /* Calls of our own to fi_fabric that are under way in this thread: what they open is not to be hooked. */
 static __thread int zipfi_fabric_depth;
@@ -35,33 +36,6 @@ static int zipfi_wait_set_open(struct fid_fabric *fid, struct fi_wait_attr *attr
 	struct zipfi_fabric *fabric = zipfi_of(fid, zipfi_fabric, fid);
 
 	return fabric->hooked ? fi_wait_open(fabric->core, attr, waitset) : -FI_ENOSYS;
-}
-
-static int zipfi_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-	(void)fid;
-	(void)bfid;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
-static int zipfi_no_control(struct fid *fid, int command, void *arg)
-{
-	(void)fid;
-	(void)command;
-	(void)arg;
-	return -FI_ENOSYS;
-}
-
-/* What an operation set does with a wrapped fid is unknown, so none is handed through. */
-static int zipfi_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
-	(void)context;
-	return -FI_ENOSYS;
 }
 
 static struct fi_ops zipfi_fabric_fi_ops = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "zlink.h"
+#include "zipfi_no.h"
 
 #define ZLINK_RETRY_NS 500000ull      /* between two looks for a name */
 #define ZLINK_PATIENCE_NS 5000000000ull /* until a name that never was there is an error */
@@ -194,15 +195,6 @@ static const char *zlink_av_straddr(struct fid_av *fid, const void *addr, char *
 	return buf;
 }
 
-static int zlink_av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **set, void *context)
-{
-	(void)fid;
-	(void)attr;
-	(void)set;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static int zlink_av_close(struct fid *fid)
 {
 	struct zlink_av *av = zlink_of(fid, zlink_av, fid.fid);
@@ -218,40 +210,14 @@ static int zlink_av_close(struct fid *fid)
 	return 0;
 }
 
-static int zlink_av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-	(void)fid;
-	(void)bfid;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
-static int zlink_av_control(struct fid *fid, int command, void *arg)
-{
-	(void)fid;
-	(void)command;
-	(void)arg;
-	return -FI_ENOSYS;
-}
-
-static int zlink_av_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static struct fi_ops zlink_av_fi_ops = {
-	.size = sizeof(struct fi_ops), .close = zlink_av_close, .bind = zlink_av_bind, .control = zlink_av_control,
-	.ops_open = zlink_av_ops_open,
+	.size = sizeof(struct fi_ops), .close = zlink_av_close, .bind = zipfi_no_bind, .control = zipfi_no_control,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static struct fi_ops_av zlink_av_ops = {
 	.size = sizeof(struct fi_ops_av), .insert = zlink_av_insert, .insertsvc = zlink_av_insertsvc, .insertsym = zlink_av_insertsym,
-	.remove = zlink_av_remove, .lookup = zlink_av_lookup, .straddr = zlink_av_straddr, .av_set = zlink_av_set,
+	.remove = zlink_av_remove, .lookup = zlink_av_lookup, .straddr = zlink_av_straddr, .av_set = zipfi_no_av_set,
 };
 
 int zlink_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **av_p, void *context)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "zlink.h"
+#include "zipfi_no.h"
 
 /* ---- completion queues */
 
@@ -163,35 +164,9 @@ static int zlink_cq_close(struct fid *fid)
 	return 0;
 }
 
-static int zlink_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-	(void)fid;
-	(void)bfid;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
-static int zlink_no_control(struct fid *fid, int command, void *arg)
-{
-	(void)fid;
-	(void)command;
-	(void)arg;
-	return -FI_ENOSYS;
-}
-
-static int zlink_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static struct fi_ops zlink_cq_fi_ops = {
-	.size = sizeof(struct fi_ops), .close = zlink_cq_close, .bind = zlink_no_bind, .control = zlink_no_control,
-	.ops_open = zlink_no_ops_open,
+	.size = sizeof(struct fi_ops), .close = zlink_cq_close, .bind = zipfi_no_bind, .control = zipfi_no_control,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static struct fi_ops_cq zlink_cq_ops = {
@@ -301,8 +276,8 @@ static int zlink_cntr_close(struct fid *fid)
 }
 
 static struct fi_ops zlink_cntr_fi_ops = {
-	.size = sizeof(struct fi_ops), .close = zlink_cntr_close, .bind = zlink_no_bind, .control = zlink_no_control,
-	.ops_open = zlink_no_ops_open,
+	.size = sizeof(struct fi_ops), .close = zlink_cntr_close, .bind = zipfi_no_bind, .control = zipfi_no_control,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static struct fi_ops_cntr zlink_cntr_ops = {
@@ -397,8 +372,8 @@ static int zlink_eq_close(struct fid *fid)
 }
 
 static struct fi_ops zlink_eq_fi_ops = {
-	.size = sizeof(struct fi_ops), .close = zlink_eq_close, .bind = zlink_no_bind, .control = zlink_no_control,
-	.ops_open = zlink_no_ops_open,
+	.size = sizeof(struct fi_ops), .close = zlink_eq_close, .bind = zipfi_no_bind, .control = zipfi_no_control,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static struct fi_ops_eq zlink_eq_ops = {

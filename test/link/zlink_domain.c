@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "zlink.h"
+#include "zipfi_no.h"
 
 #define ZLINK_LOOK_NS 100000000ull /* between two looks whether peers live */
 #define ZLINK_DRAIN_NS 2000000000ull
@@ -16,32 +17,6 @@ uint64_t zlink_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static int zlink_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
-{
-	(void)fid;
-	(void)bfid;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
-static int zlink_no_control(struct fid *fid, int command, void *arg)
-{
-	(void)fid;
-	(void)command;
-	(void)arg;
-	return -FI_ENOSYS;
-}
-
-static int zlink_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
-	(void)context;
-	return -FI_ENOSYS;
 }
 
 /* ---- progress */
@@ -175,8 +150,8 @@ static int zlink_mr_close(struct fid *fid)
 }
 
 static struct fi_ops zlink_mr_fi_ops = {
-	.size = sizeof(struct fi_ops), .close = zlink_mr_close, .bind = zlink_no_bind, .control = zlink_no_control,
-	.ops_open = zlink_no_ops_open,
+	.size = sizeof(struct fi_ops), .close = zlink_mr_close, .bind = zipfi_no_bind, .control = zipfi_no_control,
+	.ops_open = zipfi_no_ops_open,
 };
 
 /* Which device the memory is on. -1: the host */
@@ -313,38 +288,11 @@ static int zlink_domain_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 	return bfid->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
 }
 
-static int zlink_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep, void *context)
-{
-	(void)domain;
-	(void)info;
-	(void)sep;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static int zlink_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **pollset)
 {
 	(void)domain;
 	(void)attr;
 	(void)pollset;
-	return -FI_ENOSYS;
-}
-
-static int zlink_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx, void *context)
-{
-	(void)domain;
-	(void)attr;
-	(void)stx;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-static int zlink_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx_ep, void *context)
-{
-	(void)domain;
-	(void)attr;
-	(void)rx_ep;
-	(void)context;
 	return -FI_ENOSYS;
 }
 
@@ -359,25 +307,15 @@ static int zlink_query_atomic(struct fid_domain *domain, enum fi_datatype dataty
 	return -FI_EOPNOTSUPP;
 }
 
-static int zlink_query_collective(struct fid_domain *domain, enum fi_collective_op coll, struct fi_collective_attr *attr,
-				  uint64_t flags)
-{
-	(void)domain;
-	(void)coll;
-	(void)attr;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
 static struct fi_ops zlink_domain_fi_ops = {
-	.size = sizeof(struct fi_ops), .close = zlink_domain_close, .bind = zlink_domain_bind, .control = zlink_no_control,
-	.ops_open = zlink_no_ops_open,
+	.size = sizeof(struct fi_ops), .close = zlink_domain_close, .bind = zlink_domain_bind, .control = zipfi_no_control,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static struct fi_ops_domain zlink_domain_ops = {
 	.size = sizeof(struct fi_ops_domain), .av_open = zlink_av_open, .cq_open = zlink_cq_open, .endpoint = zlink_ep_open,
-	.scalable_ep = zlink_scalable_ep, .cntr_open = zlink_cntr_open, .poll_open = zlink_poll_open, .stx_ctx = zlink_stx_ctx,
-	.srx_ctx = zlink_srx_ctx, .query_atomic = zlink_query_atomic, .query_collective = zlink_query_collective,
+	.scalable_ep = zipfi_no_scalable_ep, .cntr_open = zlink_cntr_open, .poll_open = zlink_poll_open, .stx_ctx = zipfi_no_stx_ctx,
+	.srx_ctx = zipfi_no_srx_ctx, .query_atomic = zlink_query_atomic, .query_collective = zipfi_no_query_collective,
 };
 
 static void zlink_domain_init(struct zlink_domain *domain, struct zlink_fabric *fabric, struct fi_info *info, void *context)
@@ -470,8 +408,8 @@ static int zlink_trywait(struct fid_fabric *fabric, struct fid **fids, int count
 }
 
 static struct fi_ops zlink_fabric_fi_ops = {
-	.size = sizeof(struct fi_ops), .close = zlink_fabric_close, .bind = zlink_no_bind, .control = zlink_no_control,
-	.ops_open = zlink_no_ops_open,
+	.size = sizeof(struct fi_ops), .close = zlink_fabric_close, .bind = zipfi_no_bind, .control = zipfi_no_control,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static struct fi_ops_fabric zlink_fabric_ops = {

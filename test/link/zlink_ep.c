@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "zlink.h"
+#include "zipfi_no.h"
 
 /* FI_OPT_CUDA_API_PERMITTED; headers before libfabric 1.18 have no name for it. */
 #define ZLINK_OPT_CUDA_API (FI_OPT_FI_HMEM_P2P + 2)
@@ -171,83 +172,6 @@ static int zlink_getname(fid_t fid, void *addr, size_t *len)
 	return need > room ? -FI_ETOOSMALL : 0;
 }
 
-static int zlink_getpeer(struct fid_ep *ep, void *addr, size_t *len)
-{
-	(void)ep;
-	(void)addr;
-	(void)len;
-	return -FI_ENOSYS;
-}
-
-static int zlink_connect(struct fid_ep *ep, const void *addr, const void *param, size_t len)
-{
-	(void)ep;
-	(void)addr;
-	(void)param;
-	(void)len;
-	return -FI_ENOSYS;
-}
-
-static int zlink_listen(struct fid_pep *pep)
-{
-	(void)pep;
-	return -FI_ENOSYS;
-}
-
-static int zlink_accept(struct fid_ep *ep, const void *param, size_t len)
-{
-	(void)ep;
-	(void)param;
-	(void)len;
-	return -FI_ENOSYS;
-}
-
-static int zlink_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
-{
-	(void)pep;
-	(void)handle;
-	(void)param;
-	(void)len;
-	return -FI_ENOSYS;
-}
-
-static int zlink_shutdown(struct fid_ep *ep, uint64_t flags)
-{
-	(void)ep;
-	(void)flags;
-	return -FI_ENOSYS;
-}
-
-static int zlink_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc, void *context)
-{
-	(void)ep;
-	(void)addr;
-	(void)flags;
-	(void)mc;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-static int zlink_no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep, void *context)
-{
-	(void)sep;
-	(void)index;
-	(void)attr;
-	(void)ep;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
-static int zlink_no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep, void *context)
-{
-	(void)sep;
-	(void)index;
-	(void)attr;
-	(void)ep;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static ssize_t zlink_rx_left(struct fid_ep *ep)
 {
 	(void)ep;
@@ -261,13 +185,13 @@ static ssize_t zlink_tx_left_count(struct fid_ep *ep)
 
 static struct fi_ops_ep zlink_ep_ops = {
 	.size = sizeof(struct fi_ops_ep), .cancel = zlink_cancel, .getopt = zlink_getopt, .setopt = zlink_setopt,
-	.tx_ctx = zlink_no_tx_ctx, .rx_ctx = zlink_no_rx_ctx, .rx_size_left = zlink_rx_left, .tx_size_left = zlink_tx_left_count,
+	.tx_ctx = zipfi_no_tx_ctx, .rx_ctx = zipfi_no_rx_ctx, .rx_size_left = zlink_rx_left, .tx_size_left = zlink_tx_left_count,
 };
 
 static struct fi_ops_cm zlink_cm_ops = {
-	.size = sizeof(struct fi_ops_cm), .setname = zlink_setname, .getname = zlink_getname, .getpeer = zlink_getpeer,
-	.connect = zlink_connect, .listen = zlink_listen, .accept = zlink_accept, .reject = zlink_reject,
-	.shutdown = zlink_shutdown, .join = zlink_join,
+	.size = sizeof(struct fi_ops_cm), .setname = zlink_setname, .getname = zlink_getname, .getpeer = zipfi_no_getpeer,
+	.connect = zipfi_no_connect, .listen = zipfi_no_listen, .accept = zipfi_no_accept, .reject = zipfi_no_reject,
+	.shutdown = zipfi_no_shutdown, .join = zipfi_no_join,
 };
 
 /* ---- life */
@@ -379,16 +303,6 @@ static int zlink_ep_control(struct fid *fid, int command, void *arg)
 	}
 }
 
-static int zlink_ep_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
-{
-	(void)fid;
-	(void)name;
-	(void)flags;
-	(void)ops;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 /* What fi_inject took has to go out; and no copy may be under way in memory that the user has back. */
 static void zlink_ep_flush(struct zlink_ep *ep, bool begun)
 {
@@ -438,7 +352,7 @@ static int zlink_ep_close(struct fid *fid)
 
 static struct fi_ops zlink_ep_fi_ops = {
 	.size = sizeof(struct fi_ops), .close = zlink_ep_close, .bind = zlink_ep_bind, .control = zlink_ep_control,
-	.ops_open = zlink_ep_ops_open,
+	.ops_open = zipfi_no_ops_open,
 };
 
 static void zlink_ep_init(struct zlink_ep *ep, struct zlink_domain *domain, struct fi_info *info, void *context)
