@@ -18,17 +18,6 @@ static size_t zipc_chunk_bytes(const struct zipc_send *send, uint32_t chunk)
 	return send->nbytes - offset < send->chunk ? (size_t)(send->nbytes - offset) : send->chunk;
 }
 
-static const struct iovec *zipc_largest(const struct iovec *iov, size_t niov)
-{
-	const struct iovec *best = iov;
-	size_t i;
-
-	for (i = 1; i < niov; i++)
-		if (iov[i].iov_len > best->iov_len)
-			best = &iov[i];
-	return best;
-}
-
 /* ---- choice */
 
 /* What a look at the data means for frames. 0: they would not shrink. */
@@ -64,7 +53,7 @@ static int zipc_accel_reason(struct zipc_accel *accel, struct zipc_peer *peer, c
 		return engine->attr.policy == ZIPC_POLICY_ALWAYS ? -1 : ZIPC_RAW_DATA;
 	if (engine->attr.policy == ZIPC_POLICY_AUTO && zipc_policy_raw(&peer->accel_judge, nbytes))
 		return ZIPC_RAW_SLOW;
-	region = zipc_region_find(accel, zipc_largest(iov, niov));
+	region = zipc_region_find(accel, zipc_iov_largest(iov, niov));
 	plan->settled = region != NULL;
 	if (region && !zipc_plan_settle(engine, peer, &region->sample, plan) && engine->attr.policy != ZIPC_POLICY_ALWAYS)
 		return ZIPC_RAW_DATA;
@@ -224,7 +213,7 @@ static void zipc_sample_over(struct zipc_accel *accel, struct zipc_job *job, int
 	send->sampling = 0;
 	if (!status && !job->dropped) {
 		accel->attr.ops->sampled(accel->attr.dev, job->handle, &sample);
-		zipc_region_learn(accel, zipc_largest(send->iov, send->niov), &sample);
+		zipc_region_learn(accel, zipc_iov_largest(send->iov, send->niov), &sample);
 		if (!zipc_plan_settle(accel->engine, send->peer, &sample, &plan) && !send->measured) {
 			/* How long raw frames took says nothing about compressed ones. */
 			zipc_policy_lost(send->judge, send->nbytes, send->mode);
@@ -352,7 +341,7 @@ static enum zipc_started zipc_job_started(struct zipc_accel *accel, struct zipc_
 
 static enum zipc_started zipc_start_sample(struct zipc_accel *accel, struct zipc_send *send)
 {
-	const struct iovec *largest = zipc_largest(send->iov, send->niov);
+	const struct iovec *largest = zipc_iov_largest(send->iov, send->niov);
 	struct zipc_job *job = send->sampling ? NULL : zipc_job_get(accel);
 	enum zipc_started started;
 

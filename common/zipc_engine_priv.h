@@ -375,6 +375,12 @@ void zipc_peer_watch(struct zipc_engine *engine);
 void zipc_peers_close(struct zipc_engine *engine);
 
 void zipc_send_unchoose(struct zipc_engine *engine, struct zipc_peer *peer, size_t nbytes, unsigned flags, enum zipc_mode mode);
+/* ---- zipc_choose.c */
+
+/* The segment that says most about the message. */
+const struct iovec *zipc_iov_largest(const struct iovec *iov, size_t niov);
+/* 1 if the policy has a say in how such a message travels. */
+int zipc_send_asks(const struct zipc_engine *engine, unsigned flags);
 /* 0: a transfer; 1 + reason: raw. Says how to encode; a message that is not sent after all is to be unchosen. */
 int zipc_send_choose(struct zipc_engine *engine, struct zipc_peer *peer, const struct iovec *iov, size_t niov, size_t nbytes,
 		     unsigned flags, enum zipc_dtype *dtype, enum zipc_mode *mode);

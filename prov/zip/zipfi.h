@@ -486,6 +486,8 @@ void zipfi_ep_free(struct zipfi_ep *ep);
 ssize_t zipfi_send_any(struct zipfi_ep *ep, struct zipfi_out *out);
 /* Ends an operation with an error, whatever was wanted. */
 void zipfi_rec_fail(struct zipfi_rec *rec, int err);
+/* Makes room for the records of an endpoint that is being enabled. 0 or a negative fi_errno; zipfi_ep_free gives it back. */
+int zipfi_recs_open(struct zipfi_ep *ep);
 struct zipfi_rec *zipfi_rec_get(struct zipfi_ep *ep);
 void zipfi_rec_put(struct zipfi_rec *rec);
 
