@@ -10,23 +10,13 @@
 
 #include <cmocka.h>
 
+#include "fake_clock.h"
 #include "fake_net.h"
 #include "zipc_engine_priv.h"
 #include "zipt_data.h"
 
 #define MESSAGES 12
 #define MOST_BYTES 70000
-
-/* The engine's clock can be moved forward: this one is found before libc's. */
-static uint64_t clock_ahead_ms;
-
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-	int ret = (int)syscall(SYS_clock_gettime, id, ts);
-
-	ts->tv_sec += (time_t)(clock_ahead_ms / 1000);
-	return ret;
-}
 
 static const struct zipc_engine_attr usual = {.policy = ZIPC_POLICY_ALWAYS};
 /* Two slots for each direction. */

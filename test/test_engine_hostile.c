@@ -13,113 +13,19 @@
 
 #include <cmocka.h>
 
+#include "fake_clock.h"
 #include "fake_net.h"
+#include "fake_puppet.h"
 #include "zipt_data.h"
 
-#define PUPPET 2
-#define PUPPET_ID 0xbadbad
-#define BYTES 40000
-#define CHUNK 8192
+#define BYTES PUPPET_BYTES
+#define CHUNK PUPPET_CHUNK
 #define CHUNKS ((BYTES - 1) / CHUNK + 1)
-
-static uint64_t clock_ahead_ms;
-
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-	int ret = (int)syscall(SYS_clock_gettime, id, ts);
-
-	ts->tv_sec += (time_t)(clock_ahead_ms / 1000);
-	return ret;
-}
 
 static const struct zipc_engine_attr usual = {.policy = ZIPC_POLICY_ALWAYS};
 static uint8_t out[BYTES], in[BYTES];
 
 /* ---- what the puppet says */
-
-static struct zipc_control_v1 header(unsigned type, size_t len)
-{
-	const struct zipc_control_v1 hdr = {
-		.magic = ZIPC_CONTROL_MAGIC, .version = ZIPC_WIRE_VERSION, .type = (uint8_t)type, .length = (uint32_t)len,
-		.sender = PUPPET_ID,
-	};
-
-	return hdr;
-}
-
-static void say(struct fake_world *w, const void *msg, size_t len)
-{
-	fake_inject(w, FAKE_CONTROL, PUPPET, 0, 0, msg, len);
-	fake_run(w);
-}
-
-static struct zipc_hello_v1 usual_hello(const struct fake_world *w)
-{
-	const struct zipc_hello_v1 hello = {
-		.hdr = header(ZIPC_CTL_HELLO, sizeof(hello) + 2 * FAKE_ADDR), .echo = w->node[0].attr.epoch,
-		.flags = ZIPC_HELLO_UNTAGGED, .dtypes = 0xff, .codecs = 0xff, .max_chunk = CHUNK, .main_len = FAKE_ADDR,
-		.comp_len = FAKE_ADDR,
-	};
-
-	return hello;
-}
-
-static void say_hello(struct fake_world *w, const struct zipc_hello_v1 *hello)
-{
-	uint8_t msg[sizeof(*hello) + 2 * FAKE_ADDR];
-
-	memcpy(msg, hello, sizeof(*hello));
-	memcpy(msg + sizeof(*hello), w->node[PUPPET].main_addr, FAKE_ADDR);
-	memcpy(msg + sizeof(*hello) + FAKE_ADDR, w->node[PUPPET].comp_addr, FAKE_ADDR);
-	say(w, msg, sizeof(msg));
-}
-
-static struct zipc_rts_v1 usual_rts(uint32_t xfer)
-{
-	const struct zipc_rts_v1 rts = {
-		.hdr = header(ZIPC_CTL_RTS, sizeof(rts)), .sender_xfer = xfer, .chunk = CHUNK, .nbytes = BYTES, .tag = 5,
-		.flags = ZIPC_PH_TAGGED,
-	};
-
-	return rts;
-}
-
-static struct zipc_placeholder_v1 usual_placeholder(uint32_t xfer)
-{
-	struct zipc_placeholder_v1 ph = {
-		.sender = PUPPET_ID, .sender_xfer = xfer, .chunk = CHUNK, .nbytes = BYTES, .tag = 5, .version = ZIPC_WIRE_VERSION,
-		.flags = ZIPC_PH_TAGGED,
-	};
-
-	memcpy(ph.magic, ZIPC_PLACEHOLDER_MAGIC, sizeof(ph.magic));
-	return ph;
-}
-
-static void say_credit(struct fake_world *w, uint32_t xfer, uint32_t receiver_xfer, uint32_t first, uint32_t count)
-{
-	const struct zipc_credit_v1 credit = {
-		.hdr = header(ZIPC_CTL_CREDIT, sizeof(credit)), .sender_xfer = xfer, .receiver_xfer = receiver_xfer, .first = first,
-		.count = count,
-	};
-
-	say(w, &credit, sizeof(credit));
-}
-
-static void say_fin(struct fake_world *w, uint32_t xfer, int status)
-{
-	const struct zipc_fin_v1 fin = {.hdr = header(ZIPC_CTL_FIN, sizeof(fin)), .sender_xfer = xfer, .status = status};
-
-	say(w, &fin, sizeof(fin));
-}
-
-static void say_abort(struct fake_world *w, uint32_t xfer, uint32_t scope)
-{
-	const struct zipc_abort_v1 abort_msg = {
-		.hdr = header(ZIPC_CTL_ABORT, sizeof(abort_msg)), .sender_xfer = xfer, .scope = scope,
-	};
-
-	say(w, &abort_msg, sizeof(abort_msg));
-}
 
 static void answer_chunk(struct fake_world *w, const void *frame, size_t len)
 {
@@ -142,7 +48,7 @@ static void open_with_puppet(struct fake_world *w)
 	w->faulty = true;
 	fake_meet(w, 0, 1);
 	fake_run(w);
-	hello = usual_hello(w);
+	hello = usual_hello(w, ZIPC_HELLO_UNTAGGED);
 	say_hello(w, &hello);
 	assert_true(zipc_peer_ready(fake_peer(w, 0, PUPPET)));
 }
@@ -184,25 +90,12 @@ static void check_and_close(struct fake_world *w)
 	fake_close(w);
 }
 
-static void forget_heard(struct fake_world *w)
-{
-	struct zipc_list *entry;
-
-	while ((entry = zipc_list_pop(&w->node[PUPPET].heard)))
-		fake_packet_free(zipc_container(entry, struct fake_packet, link));
-}
-
 /* Status of the next FIN that the puppet was sent; 1 when there is none. */
 static int heard_fin(struct fake_world *w)
 {
-	struct fake_packet *packet = fake_heard(w, PUPPET, ZIPC_CTL_FIN);
 	struct zipc_fin_v1 fin;
 
-	if (!packet)
-		return 1;
-	memcpy(&fin, packet->data, sizeof(fin));
-	fake_packet_free(packet);
-	return fin.status;
+	return heard(w, ZIPC_CTL_FIN, &fin, sizeof(fin)) ? fin.status : 1;
 }
 
 /* A transfer to the puppet; its number. */
@@ -284,7 +177,7 @@ static void test_hostile_hellos(void **state)
 		fake_puppet(&w, PUPPET);
 		fake_meet(&w, 0, 1);
 		fake_run(&w);
-		hello = usual_hello(&w);
+		hello = usual_hello(&w, ZIPC_HELLO_UNTAGGED);
 		hello.hdr.version += i == 0;
 		hello.hdr.sender = i == 1 ? 0 : i == 2 ? w.node[1].attr.epoch : i == 3 ? w.node[0].attr.epoch : PUPPET_ID;
 		hello.max_chunk = i == 4 ? 8191 : CHUNK;
@@ -306,7 +199,7 @@ static void test_hostile_few_codecs(void **state)
 
 	(void)state;
 	open_with_puppet(&w);
-	hello = usual_hello(&w);
+	hello = usual_hello(&w, ZIPC_HELLO_UNTAGGED);
 	hello.dtypes = 1;
 	say_hello(&w, &hello);
 	assert_true(fake_send(&w, 0, PUPPET, out, BYTES, 5, ZIPC_SEND_TAGGED, &msg));
@@ -578,7 +471,7 @@ static void test_hostile_many_die(void **state)
 	open_with_puppet(&w);
 	w.node[PUPPET].stuck = true;
 	for (round = 0; round < 6; round++) {
-		const struct zipc_hello_v1 hello = usual_hello(&w);
+		const struct zipc_hello_v1 hello = usual_hello(&w, ZIPC_HELLO_UNTAGGED);
 
 		say_hello(&w, &hello);
 		for (i = 0; i < 8; i++) {
@@ -663,7 +556,7 @@ static void test_hostile_zombie(void **state)
 
 		_exit(read(pipes[0], &c, 1) == 1 ? 0 : 1);
 	}
-	hello = usual_hello(&w);
+	hello = usual_hello(&w, ZIPC_HELLO_UNTAGGED);
 	hello.host = heard_host(&w);
 	hello.pid = (uint32_t)pid;
 	say_hello(&w, &hello);

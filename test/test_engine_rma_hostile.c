@@ -10,13 +10,12 @@
 #include <cmocka.h>
 
 #include "fake_net.h"
+#include "fake_puppet.h"
 #include "zipc_engine_priv.h"
 #include "zipt_data.h"
 
-#define PUPPET 2
-#define PUPPET_ID 0xbadbad
-#define BYTES 40000
-#define CHUNK 8192
+#define BYTES PUPPET_BYTES
+#define CHUNK PUPPET_CHUNK
 #define CHUNKS ((BYTES - 1) / CHUNK + 1)
 #define REGION (3 * BYTES)
 
@@ -24,37 +23,6 @@ static const struct zipc_engine_attr usual = {.policy = ZIPC_POLICY_ALWAYS};
 static uint8_t out[BYTES], in[BYTES], memory[2][REGION], before[REGION];
 
 /* ---- what the puppet says */
-
-static struct zipc_control_v1 header(unsigned type, size_t len)
-{
-	const struct zipc_control_v1 hdr = {
-		.magic = ZIPC_CONTROL_MAGIC, .version = ZIPC_WIRE_VERSION, .type = (uint8_t)type, .length = (uint32_t)len,
-		.sender = PUPPET_ID,
-	};
-
-	return hdr;
-}
-
-static void say(struct fake_world *w, const void *msg, size_t len)
-{
-	fake_inject(w, FAKE_CONTROL, PUPPET, 0, 0, msg, len);
-	fake_run(w);
-}
-
-static void say_hello(struct fake_world *w)
-{
-	const struct zipc_hello_v1 hello = {
-		.hdr = header(ZIPC_CTL_HELLO, sizeof(hello) + 2 * FAKE_ADDR), .echo = w->node[0].attr.epoch,
-		.flags = ZIPC_HELLO_UNTAGGED | ZIPC_HELLO_RMA, .dtypes = 0xff, .codecs = 0xff, .max_chunk = CHUNK,
-		.main_len = FAKE_ADDR, .comp_len = FAKE_ADDR,
-	};
-	uint8_t msg[sizeof(hello) + 2 * FAKE_ADDR];
-
-	memcpy(msg, &hello, sizeof(hello));
-	memcpy(msg + sizeof(hello), w->node[PUPPET].main_addr, FAKE_ADDR);
-	memcpy(msg + sizeof(hello) + FAKE_ADDR, w->node[PUPPET].comp_addr, FAKE_ADDR);
-	say(w, msg, sizeof(msg));
-}
 
 /* A write of the middle of the region, in two segments. */
 static struct zipc_write_v1 usual_write(uint32_t xfer)
@@ -79,51 +47,7 @@ static struct zipc_read_v1 usual_read(uint32_t xfer)
 	return msg;
 }
 
-static void say_fin(struct fake_world *w, uint32_t xfer, int status)
-{
-	const struct zipc_fin_v1 fin = {.hdr = header(ZIPC_CTL_FIN, sizeof(fin)), .sender_xfer = xfer, .status = status};
-
-	say(w, &fin, sizeof(fin));
-}
-
-static void say_credit(struct fake_world *w, uint32_t xfer, uint32_t receiver_xfer, uint32_t first, uint32_t count)
-{
-	const struct zipc_credit_v1 credit = {
-		.hdr = header(ZIPC_CTL_CREDIT, sizeof(credit)), .sender_xfer = xfer, .receiver_xfer = receiver_xfer, .first = first,
-		.count = count,
-	};
-
-	say(w, &credit, sizeof(credit));
-}
-
-static void say_abort(struct fake_world *w, uint32_t xfer)
-{
-	const struct zipc_abort_v1 msg = {.hdr = header(ZIPC_CTL_ABORT, sizeof(msg)), .sender_xfer = xfer, .scope = 1};
-
-	say(w, &msg, sizeof(msg));
-}
-
 /* ---- what it hears */
-
-static void forget_heard(struct fake_world *w)
-{
-	struct zipc_list *entry;
-
-	while ((entry = zipc_list_pop(&w->node[PUPPET].heard)))
-		fake_packet_free(zipc_container(entry, struct fake_packet, link));
-}
-
-static bool heard(struct fake_world *w, unsigned type, void *msg, size_t len)
-{
-	struct fake_packet *packet = fake_heard(w, PUPPET, type);
-
-	if (!packet)
-		return false;
-	assert_int_equal(packet->len, len);
-	memcpy(msg, packet->data, len);
-	fake_packet_free(packet);
-	return true;
-}
 
 /* Status of the FIN that came for this transfer; 1 when there is none. */
 static int heard_fin(struct fake_world *w, uint32_t xfer)
@@ -147,6 +71,13 @@ static struct zipc_reply_v1 heard_reply(struct fake_world *w, uint32_t xfer)
 
 /* ---- the honest */
 
+static void meet_puppet(struct fake_world *w)
+{
+	const struct zipc_hello_v1 hello = usual_hello(w, ZIPC_HELLO_UNTAGGED | ZIPC_HELLO_RMA);
+
+	say_hello(w, &hello);
+}
+
 static void open_with_puppet(struct fake_world *w)
 {
 	int n;
@@ -164,7 +95,7 @@ static void open_with_puppet(struct fake_world *w)
 	}
 	fake_meet(w, 0, 1);
 	fake_run(w);
-	say_hello(w);
+	meet_puppet(w);
 	assert_true(zipc_peer_rma(fake_peer(w, 0, PUPPET)));
 }
 
@@ -224,26 +155,48 @@ static unsigned opened(const struct fake_world *w)
 
 /* ---- a hostile initiator */
 
+/* What a write and a read both have. */
+struct fields {
+	uint64_t nbytes;
+	uint32_t nsegs, flags, chunk;
+	struct zipc_rma_seg segs[ZIPC_RMA_SEGS];
+};
+
+#define TAKE_FIELDS(f, msg, its_chunk)                                                                        \
+	do {                                                                                                  \
+		(f) = (struct fields){(msg).nbytes, (msg).nsegs, (msg).flags, (msg).its_chunk, {{0, 0, 0}}};  \
+		memcpy((f).segs, (msg).segs, sizeof((f).segs));                                               \
+	} while (0)
+#define PUT_FIELDS(f, msg, its_chunk)                                   \
+	do {                                                            \
+		(msg).nbytes = (f).nbytes;                              \
+		(msg).nsegs = (f).nsegs;                                \
+		(msg).flags = (f).flags;                                \
+		(msg).its_chunk = (f).chunk;                            \
+		memcpy((msg).segs, (f).segs, sizeof((f).segs));         \
+	} while (0)
+
 /* The fields that an access of either kind has, wrong in one way; returns the status it must end with, 0: no such case. */
-static int spoil(unsigned how, uint64_t *nbytes, uint32_t *nsegs, uint32_t *flags, uint32_t *chunk, struct zipc_rma_seg *segs,
-		 bool write)
+static int spoil(unsigned how, struct fields *f, bool write)
 {
+	struct zipc_rma_seg *segs = f->segs;
+
 	switch (how) {
-	case 0: *nsegs = 0; return ZIPC_ERR_INVAL;
-	case 1: *nsegs = ZIPC_RMA_SEGS + 1; return ZIPC_ERR_INVAL;
-	case 2: *nsegs = UINT32_MAX; return ZIPC_ERR_INVAL;
-	case 3: *nbytes = 0; return ZIPC_ERR_INVAL;
-	case 4: ++*nbytes; return ZIPC_ERR_INVAL;
-	case 5: --*nbytes; return ZIPC_ERR_INVAL;
-	case 6: *nbytes = UINT64_MAX; return ZIPC_ERR_INVAL;
+	case 0: f->nsegs = 0; return ZIPC_ERR_INVAL;
+	case 1: f->nsegs = ZIPC_RMA_SEGS + 1; return ZIPC_ERR_INVAL;
+	case 2: f->nsegs = UINT32_MAX; return ZIPC_ERR_INVAL;
+	case 3: f->nbytes = 0; return ZIPC_ERR_INVAL;
+	case 4: f->nbytes++; return ZIPC_ERR_INVAL;
+	case 5: f->nbytes--; return ZIPC_ERR_INVAL;
+	case 6: f->nbytes = UINT64_MAX; return ZIPC_ERR_INVAL;
 	case 7: segs[0].len = UINT64_MAX; return ZIPC_ERR_INVAL;
 	case 8: segs[0] = (struct zipc_rma_seg){0, UINT64_MAX - BYTES + 1, 1}; segs[1].len = 2 * BYTES; return ZIPC_ERR_INVAL; /* wraps */
-	case 9: *nbytes = segs[0].len = UINT64_MAX / 2 + 5; segs[1].len = 0; return ZIPC_ERR_INVAL;
+	case 9: f->nbytes = segs[0].len = UINT64_MAX / 2 + 5; segs[1].len = 0; return ZIPC_ERR_INVAL;
 	case 10: segs[1].addr = UINT64_MAX - 5; return ZIPC_ERR_INVAL;
-	case 11: *flags = 1u << 31; return ZIPC_ERR_INVAL;
-	case 12: *chunk = 0; return ZIPC_ERR_INVAL;
-	case 13: *chunk = CHUNK - 1; return ZIPC_ERR_INVAL;
-	case 14: *chunk = write ? 2 * CHUNK : CHUNK - 1; return ZIPC_ERR_INVAL;
+	case 11: f->flags = 1u << 31; return ZIPC_ERR_INVAL;
+	case 12: f->chunk = 0; return ZIPC_ERR_INVAL;
+	case 13: f->chunk = CHUNK - 1; return ZIPC_ERR_INVAL;
+	case 14: f->chunk = write ? 2 * CHUNK : CHUNK - 1; return ZIPC_ERR_INVAL;
 	case 15: segs[0].key = 0; return ZIPC_ERR_KEY;
 	case 16: segs[1].key = 4; return ZIPC_ERR_KEY;
 	case 17: segs[1].key = UINT64_MAX; return ZIPC_ERR_KEY;
@@ -258,11 +211,9 @@ static int spoil(unsigned how, uint64_t *nbytes, uint32_t *nsegs, uint32_t *flag
 
 static void test_rma_hostile_writes(void **state)
 {
-	struct zipc_rma_seg segs[ZIPC_RMA_SEGS];
 	struct zipc_write_v1 msg;
 	struct fake_world w;
-	uint64_t nbytes;
-	uint32_t nsegs, flags, chunk;
+	struct fields f;
 	unsigned i, logs;
 	int status;
 
@@ -270,19 +221,11 @@ static void test_rma_hostile_writes(void **state)
 	open_with_puppet(&w);
 	for (i = 0;; i++) {
 		msg = usual_write(i);
-		memcpy(segs, msg.segs, sizeof(segs));
-		nbytes = msg.nbytes;
-		nsegs = msg.nsegs;
-		flags = msg.flags;
-		chunk = msg.chunk;
-		status = spoil(i, &nbytes, &nsegs, &flags, &chunk, segs, true);
+		TAKE_FIELDS(f, msg, chunk);
+		status = spoil(i, &f, true);
 		if (!status)
 			break;
-		memcpy(msg.segs, segs, sizeof(segs));
-		msg.nbytes = nbytes;
-		msg.nsegs = nsegs;
-		msg.flags = flags;
-		msg.chunk = chunk;
+		PUT_FIELDS(f, msg, chunk);
 		logs = w.node[0].logs;
 		say(&w, &msg, sizeof(msg));
 		assert_int_equal(heard_fin(&w, i), status);
@@ -297,12 +240,10 @@ static void test_rma_hostile_writes(void **state)
 
 static void test_rma_hostile_reads(void **state)
 {
-	struct zipc_rma_seg segs[ZIPC_RMA_SEGS];
 	struct zipc_reply_v1 reply;
 	struct zipc_read_v1 msg;
 	struct fake_world w;
-	uint64_t nbytes;
-	uint32_t nsegs, flags, chunk;
+	struct fields f;
 	unsigned i;
 	int status;
 
@@ -310,19 +251,11 @@ static void test_rma_hostile_reads(void **state)
 	open_with_puppet(&w);
 	for (i = 0;; i++) {
 		msg = usual_read(i);
-		memcpy(segs, msg.segs, sizeof(segs));
-		nbytes = msg.nbytes;
-		nsegs = msg.nsegs;
-		flags = msg.flags;
-		chunk = msg.max_chunk;
-		status = spoil(i, &nbytes, &nsegs, &flags, &chunk, segs, false);
+		TAKE_FIELDS(f, msg, max_chunk);
+		status = spoil(i, &f, false);
 		if (!status)
 			break;
-		memcpy(msg.segs, segs, sizeof(segs));
-		msg.nbytes = nbytes;
-		msg.nsegs = nsegs;
-		msg.flags = flags;
-		msg.max_chunk = chunk;
+		PUT_FIELDS(f, msg, max_chunk);
 		say(&w, &msg, sizeof(msg));
 		reply = heard_reply(&w, i);
 		assert_int_equal(reply.status, status);
@@ -337,13 +270,8 @@ static void test_rma_hostile_reads(void **state)
 /* A number that is in use, by a write, a message that waits for its receive, a write in its place. */
 static void test_rma_hostile_numbers(void **state)
 {
-	struct zipc_rts_v1 rts = {
-		.hdr = header(ZIPC_CTL_RTS, sizeof(rts)), .sender_xfer = 1, .chunk = CHUNK, .nbytes = BYTES, .flags = ZIPC_PH_TAGGED,
-	};
-	struct zipc_placeholder_v1 ph = {
-		.sender = PUPPET_ID, .sender_xfer = 2, .chunk = CHUNK, .nbytes = BYTES, .tag = 5, .version = ZIPC_WIRE_VERSION,
-		.flags = ZIPC_PH_TAGGED,
-	};
+	struct zipc_rts_v1 rts = usual_rts(1);
+	struct zipc_placeholder_v1 ph = usual_placeholder(2);
 	struct zipc_write_v1 msg = usual_write(1);
 	struct fake_msg recv;
 	struct fake_world w;
@@ -353,20 +281,19 @@ static void test_rma_hostile_numbers(void **state)
 	say(&w, &rts, sizeof(rts));
 	say(&w, &msg, sizeof(msg));
 	assert_int_equal(opened(&w), 0);
-	say_abort(&w, 1);
+	say_abort(&w, 1, 1);
 	msg.sender_xfer = 2;
 	say(&w, &msg, sizeof(msg));
 	say(&w, &msg, sizeof(msg));
 	assert_int_equal(opened(&w), 1);
 	rts.sender_xfer = 2;
 	say(&w, &rts, sizeof(rts));
-	memcpy(ph.magic, ZIPC_PLACEHOLDER_MAGIC, sizeof(ph.magic));
 	fake_recv(&w, 0, PUPPET, in, BYTES, 5, &recv);
 	fake_inject(&w, FAKE_MAIN, PUPPET, 0, 5, &ph, sizeof(ph));
 	fake_run(&w);
 	assert_true(recv.done && recv.status == ZIPC_ERR_PROTO);
 	assert_int_equal(w.node[0].region[0].done, 0);
-	say_abort(&w, 2);
+	say_abort(&w, 2, 1);
 	assert_int_equal(w.node[0].region[0].done, 1);
 	assert_int_equal(w.node[0].region[0].status, ZIPC_ERR_PEER);
 	assert_memory_equal(memory[0], before, REGION);
@@ -442,7 +369,7 @@ static void test_rma_hostile_last_chunk(void **state)
 		if (i == 0)
 			fake_inject(&w, FAKE_BULK, PUPPET, 0, zipc_bulk_tag((uint32_t)id, 1), frame, len - 1);
 		if (i < 2)
-			say_abort(&w, i); /* of the rest */
+			say_abort(&w, i, 1); /* of the rest */
 		if (i == 2)
 			zipc_peer_lose(fake_peer(&w, 0, PUPPET), ZIPC_ERR_NET);
 		fake_run(&w);
@@ -474,7 +401,7 @@ static void test_rma_hostile_many(void **state)
 	check_idle(&w);
 	check_honest(&w);
 	forget_heard(&w);
-	say_hello(&w);
+	meet_puppet(&w);
 	for (i = 0; zipc_peer_ready(fake_peer(&w, 0, PUPPET)); i++) {
 		write = usual_write(i);
 		fake_inject(&w, FAKE_CONTROL, PUPPET, 0, 0, &write, sizeof(write));
@@ -654,25 +581,25 @@ static void test_rma_hostile_sender(void **state)
 		say_reply(&w, reader[1], 40 + i, CHUNK, BYTES, 0);
 		assert_true(msg[1].done && msg[1].status == ZIPC_ERR_PROTO && !msg[0].done);
 		if (i == 0)
-			say_abort(&w, 40 + i);
+			say_abort(&w, 40 + i, 1);
 		if (i == 1)
 			fake_inject(&w, FAKE_BULK, PUPPET, 0, fake_bulk_waiting(&w, 0)->tag, before, 100);
 		if (i < 2) {
 			fake_run(&w);
 			assert_true(msg[0].done && msg[0].status);
-			say_abort(&w, 40 + i);
+			say_abort(&w, 40 + i, 1);
 		}
 		if (i == 2)
 			zipc_peer_lose(fake_peer(&w, 0, PUPPET), ZIPC_ERR_NET);
 		if (i == 3) { /* before the reply */
-			say_abort(&w, 40 + i);
+			say_abort(&w, 40 + i, 1);
 			reader[0] = read_from_puppet(&w, &msg[0]);
 			zipc_peer_lose(fake_peer(&w, 0, PUPPET), ZIPC_ERR_NET);
 		}
 		fake_run(&w);
 		assert_true(msg[0].done && msg[0].status);
 		check_idle(&w);
-		say_hello(&w);
+		meet_puppet(&w);
 	}
 	check_and_close(&w);
 }

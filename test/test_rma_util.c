@@ -8,18 +8,9 @@
 
 #include <cmocka.h>
 
+#include "fake_clock.h"
 #include "test_rma_util.h"
 #include "zipt_data.h"
-
-uint64_t clock_ahead_ms;
-
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-	int ret = (int)syscall(SYS_clock_gettime, id, ts);
-
-	ts->tv_sec += (time_t)(clock_ahead_ms / 1000);
-	return ret;
-}
 
 const struct zipc_engine_attr usual = {.policy = ZIPC_POLICY_ALWAYS};
 const struct zipc_engine_attr tight = {.policy = ZIPC_POLICY_ALWAYS, .staging = 2 * 12288};

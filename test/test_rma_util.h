@@ -5,12 +5,12 @@
 #ifndef TEST_RMA_UTIL_H
 #define TEST_RMA_UTIL_H
 
+#include "fake_clock.h"
 #include "fake_net.h"
 
 #define OPS 14
 #define SLOT 70000 /* of a region, for each operation: most of it is used, with something before and after */
 
-extern uint64_t clock_ahead_ms;
 extern const struct zipc_engine_attr usual, tight; /* tight: two slots for each direction */
 /* Every node's memory: region 0 may be written and read, 1 only read, 2 only written. */
 extern uint8_t *memory[FAKE_NODES];
