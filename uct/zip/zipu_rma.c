@@ -193,39 +193,55 @@ static void zipu_lower_iov(const uct_iov_t *iov, size_t count, uct_iov_t *out)
 	}
 }
 
-ucs_status_t zipu_ep_put_zcopy(uct_ep_h handle, const uct_iov_t *uct_iov, size_t iovcnt, uint64_t remote_addr,
-			       uct_rkey_t handle_rkey, uct_completion_t *comp)
+/*
+ * What put_zcopy and get_zcopy have in common. *op_p is NULL when there is nothing more to do: the status is then the user's. Else it is
+ * an operation of our own messages, to be started on *link_p.
+ */
+static ucs_status_t zipu_zcopy_begin(struct zipu_ep *ep, bool put, const uct_iov_t *uct_iov, size_t iovcnt, uint64_t remote_addr,
+				     const struct zipu_rkey *rkey, uct_completion_t *comp, struct zipu_link **link_p,
+				     struct zipu_op **op_p)
 {
-	struct zipu_ep *ep = zipu_ep_of(handle);
 	struct zipu_iface *iface = zipu_ep_iface(ep);
-	const struct zipu_rkey *rkey = (const struct zipu_rkey *)handle_rkey;
 	uct_iov_t lower[ZIPU_IOV_MAX];
 	struct iovec iov[ZIPU_IOV_MAX];
-	struct zipu_link *link;
-	struct zipu_op *op;
 	size_t niov, total;
 	ucs_status_t status;
 
+	*op_p = NULL;
 	if (ucs_unlikely(ep->blocked))
 		return zipu_ep_blocked(ep);
 	if (iovcnt > ZIPU_IOV_MAX)
 		return UCS_ERR_INVALID_PARAM;
 	total = zipu_iov(uct_iov, iovcnt, iov, &niov);
 	if (total >= iface->min_size) {
-		status = zipu_xfer_start(ep, true, iov, niov, total, remote_addr, rkey->key, comp);
+		status = zipu_xfer_start(ep, put, iov, niov, total, remote_addr, rkey->key, comp);
 		if (status != UCS_ERR_UNSUPPORTED)
 			return status;
 	}
-	if (zipu_below(iface, UCT_IFACE_FLAG_PUT_ZCOPY, rkey)) {
+	if (zipu_below(iface, put ? UCT_IFACE_FLAG_PUT_ZCOPY : UCT_IFACE_FLAG_GET_ZCOPY, rkey)) {
 		zipu_lower_iov(uct_iov, iovcnt, lower);
-		return uct_ep_put_zcopy(ep->lower, lower, iovcnt, remote_addr, rkey->lower.rkey, comp);
+		return put ? uct_ep_put_zcopy(ep->lower, lower, iovcnt, remote_addr, rkey->lower.rkey, comp) :
+			     uct_ep_get_zcopy(ep->lower, lower, iovcnt, remote_addr, rkey->lower.rkey, comp);
 	}
-	status = zipu_rma_link(ep, &link);
+	status = zipu_rma_link(ep, link_p);
 	if (status != UCS_OK)
 		return status;
-	op = zipu_op_for(ep, ZIPU_OP_PUT, iov, niov, total, remote_addr, rkey->key, comp);
+	*op_p = zipu_op_for(ep, put ? ZIPU_OP_PUT : ZIPU_OP_GET, iov, niov, total, remote_addr, rkey->key, comp);
+	return *op_p ? UCS_OK : UCS_ERR_NO_RESOURCE;
+}
+
+ucs_status_t zipu_ep_put_zcopy(uct_ep_h handle, const uct_iov_t *uct_iov, size_t iovcnt, uint64_t remote_addr,
+			       uct_rkey_t handle_rkey, uct_completion_t *comp)
+{
+	struct zipu_ep *ep = zipu_ep_of(handle);
+	struct zipu_iface *iface = zipu_ep_iface(ep);
+	struct zipu_link *link;
+	struct zipu_op *op;
+	ucs_status_t status;
+
+	status = zipu_zcopy_begin(ep, true, uct_iov, iovcnt, remote_addr, (const struct zipu_rkey *)handle_rkey, comp, &link, &op);
 	if (!op)
-		return UCS_ERR_NO_RESOURCE;
+		return status;
 	zipu_put_set_zcopy(iface, op, uct_iov, iovcnt);
 	op->sending = true;
 	op->tx.step = zipu_put_step;
@@ -321,36 +337,12 @@ ucs_status_t zipu_ep_get_zcopy(uct_ep_h handle, const uct_iov_t *uct_iov, size_t
 			       uct_rkey_t handle_rkey, uct_completion_t *comp)
 {
 	struct zipu_ep *ep = zipu_ep_of(handle);
-	struct zipu_iface *iface = zipu_ep_iface(ep);
-	const struct zipu_rkey *rkey = (const struct zipu_rkey *)handle_rkey;
-	uct_iov_t lower[ZIPU_IOV_MAX];
-	struct iovec iov[ZIPU_IOV_MAX];
 	struct zipu_link *link;
 	struct zipu_op *op;
-	size_t niov, total;
 	ucs_status_t status;
 
-	if (ucs_unlikely(ep->blocked))
-		return zipu_ep_blocked(ep);
-	if (iovcnt > ZIPU_IOV_MAX)
-		return UCS_ERR_INVALID_PARAM;
-	total = zipu_iov(uct_iov, iovcnt, iov, &niov);
-	if (total >= iface->min_size) {
-		status = zipu_xfer_start(ep, false, iov, niov, total, remote_addr, rkey->key, comp);
-		if (status != UCS_ERR_UNSUPPORTED)
-			return status;
-	}
-	if (zipu_below(iface, UCT_IFACE_FLAG_GET_ZCOPY, rkey)) {
-		zipu_lower_iov(uct_iov, iovcnt, lower);
-		return uct_ep_get_zcopy(ep->lower, lower, iovcnt, remote_addr, rkey->lower.rkey, comp);
-	}
-	status = zipu_rma_link(ep, &link);
-	if (status != UCS_OK)
-		return status;
-	op = zipu_op_for(ep, ZIPU_OP_GET, iov, niov, total, remote_addr, rkey->key, comp);
-	if (!op)
-		return UCS_ERR_NO_RESOURCE;
-	return zipu_get_start(ep, link, op);
+	status = zipu_zcopy_begin(ep, false, uct_iov, iovcnt, remote_addr, (const struct zipu_rkey *)handle_rkey, comp, &link, &op);
+	return op ? zipu_get_start(ep, link, op) : status;
 }
 
 /* An answer that is owed to a peer. */
