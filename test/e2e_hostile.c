@@ -22,7 +22,7 @@
 #define CHUNK 131072
 #define CTL_BUFS 64
 #define FLOOD 20000
-#define FLOOD_BYTES (64u << 20) /* most that rank 0 may grow by */
+#define FLOOD_BYTES (48u << 20) /* most that rank 0 may grow by */
 
 enum kind { PLACEHOLDER, CHUNKS, CREDIT, FIN, OTHER };
 
@@ -75,7 +75,7 @@ struct puppet {
 	struct fid_cq *cq;
 	fi_addr_t companion; /* of rank 0 */
 	char companion_name[512];
-	bool heard_hello;
+	bool heard_hello, heard_abort;
 	struct e2e_op send, recv[CTL_BUFS];
 	uint8_t bufs[CTL_BUFS][1024], out[CHUNK * 2 + 4096];
 	struct zipc_credit_v1 credit; /* the last one heard */
@@ -122,6 +122,7 @@ static void puppet_hear(const uint8_t *msg, size_t len)
 		memcpy(puppet.companion_name, msg + sizeof(hello) + hello.main_len, hello.comp_len);
 		puppet.heard_hello = true;
 	}
+	puppet.heard_abort |= hdr.type == ZIPC_CTL_ABORT;
 	if (hdr.type != ZIPC_CTL_CREDIT)
 		return;
 	memcpy(&puppet.credit, msg, sizeof(puppet.credit));
@@ -418,6 +419,14 @@ static void play_fin(int i)
 		      is(i, "fin with an unknown status") ? 4711 : 0);
 }
 
+/* A credit for a transfer that is not there is answered, and what was said before it has been read by then. */
+static void wait_until_read(void)
+{
+	puppet.heard_abort = false;
+	say_credit(UINT32_MAX, 1, 0, 1);
+	puppet_wait(&puppet.heard_abort);
+}
+
 static void play_other(int i)
 {
 	const struct zipc_abort_v1 gone = {.hdr = header(ZIPC_CTL_ABORT, sizeof(gone))};
@@ -437,9 +446,9 @@ static void play_other(int i)
 	} else if (is(i, "flood of requests to send")) {
 		for (n = 0; n < FLOOD; n++) {
 			say_rts(1000 + n);
-			/* Slower than they are read: what piles up in the core is the core's to limit. */
-			if (n % 16 == 0)
-				usleep(1000);
+			/* Not faster than they are read: what piles up in the core is the core's to limit. */
+			if (n % 64 == 0)
+				wait_until_read();
 		}
 	} else if (is(i, "end of all transfers")) {
 		say(&gone, sizeof(gone));
@@ -483,18 +492,18 @@ static void log_start(void)
 	atexit(log_show);
 }
 
-/* Lines of zip's since the start. */
+/* Lines of zip's since the start. Asked for again and again, so it must not allocate: what a sanitizer keeps back counts as grown. */
 static int log_lines(void)
 {
+	static char text[4 << 20];
 	off_t size = lseek(log_fd, 0, SEEK_END);
-	char *text = malloc((size_t)size + 1), *at;
 	int lines = 0;
+	char *at;
 
-	E2E_CHECK(text && pread(log_fd, text, (size_t)size, 0) == size, "reading the log");
+	E2E_CHECK(size < (off_t)sizeof(text) && pread(log_fd, text, (size_t)size, 0) == size, "reading a log of %lld bytes", (long long)size);
 	text[size] = 0;
 	for (at = text; (at = strstr(at, "ofi_zip:ep_data")); at++)
 		lines++;
-	free(text);
 	return lines;
 }
 
@@ -601,7 +610,8 @@ int main(void)
 {
 	const struct e2e_opts opts = {
 		.plain_ranks = 1u << PUPPET,
-		.env = {{"FI_ZIP_POLICY", "ratio"}, {"FI_LOG_LEVEL", "warn"}, {"FI_LOG_PROV", "ofi_zip"}},
+		/* ofi_rxm takes its buffers 1024 at a time, and sooner or later: small ones, as it is zip that must not grow. */
+		.env = {{"FI_ZIP_POLICY", "ratio"}, {"FI_LOG_LEVEL", "warn"}, {"FI_LOG_PROV", "ofi_zip"}, {"FI_OFI_RXM_BUFFER_SIZE", "8192"}},
 	};
 	uint8_t *data = malloc(BYTES), *in = malloc(BYTES);
 	struct e2e e;
