@@ -133,7 +133,7 @@ test_uct_api() {
 	local policy log=$work/api rc
 	for policy in ratio auto; do
 		rc=0
-		isolated timeout --kill-after=5 120 env LD_PRELOAD="$preload" UCX_ZIP_POLICY=$policy UCX_HANDLE_ERRORS=none \
+		isolated timeout --kill-after=5 120 env LD_PRELOAD="$preload" UCX_ZIP_POLICY=$policy UCX_HANDLE_ERRORS=none ZIP_CORPUS="$zip_top/test/corpus/fuzz_control" \
 			"$build/test/ucx_zip" all > "$log" 2>&1 < /dev/null || rc=$?
 		grep -E '^(PASS|FAIL): ' "$log" | sed "s/$/ ($policy)/"
 		[ $rc -eq 0 ] || verdict "ucx_zip ($policy)" $rc "$log"
